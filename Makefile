@@ -1,0 +1,138 @@
+# Krafla.  Two commands for newcomers:
+#
+#   make quickstart   build for this CPU, convert a real small model, package, start it, ask it something
+#   make check        install what the tests need and run everything that CI runs
+#
+# One build:
+#
+#   make ISA=avx2 [THREADS=1|pthread] [ASM=0|1] [CROSS=aarch64-linux-gnu-] [DEBUG=1] [EXTRA_CFLAGS=...] [all|test|e2e|lib]
+#
+# goes to build/<isa>[-<arch>][-pt][-asm][-dbg]/.  Flags come from runtime/kernels/isas.txt.
+
+ISA     ?=
+THREADS ?= 1
+ASM     ?= 0
+CROSS   ?=
+DEBUG   ?= 0
+EXTRA_CFLAGS ?=
+PYTHON  ?= $(if $(wildcard .venv/bin/python),.venv/bin/python,python3)
+
+ifeq ($(origin CC),default)
+CC = gcc
+endif
+TOOL := $(CROSS)$(CC)
+
+# ---- what is built, and for what -------------------------------------------------------------------------------
+
+host   := $(shell uname -m)
+target := $(if $(CROSS),$(firstword $(subst -, ,$(CROSS))),$(host))
+ARCH   := $(patsubst amd64,x86_64,$(patsubst arm64,aarch64,$(patsubst arm%,armv7,$(target:arm64=aarch64))))
+
+table  := runtime/kernels/isas.txt
+row     = $(shell awk -F'|' -v isa='$(ISA)' -v arch='$(ARCH)' -v col=$(1) '!/^#/ {n=$$1; a=$$2; gsub(/ /,"",n); gsub(/ /,"",a); if (n==isa && a==arch) {gsub(/^ +| +$$/,"",$$col); print $$col}}' $(table))
+
+goals := $(filter-out quickstart check bootstrap clean compdb,$(or $(MAKECMDGOALS),all))
+ifneq ($(goals),)
+ifeq ($(ISA),)
+$(error ISA is not set: make ISA=<isa>; $(table) lists them, e.g. make ISA=avx2)
+endif
+ifeq ($(strip $(call row,1)),)
+$(error ISA=$(ISA) is not in $(table) for $(ARCH))
+endif
+ifeq ($(wildcard runtime/kernels/$(ISA)/isa.h),)
+$(error ISA=$(ISA) has no kernels yet: runtime/kernels/$(ISA) does not exist)
+endif
+endif
+
+class := $(call row,3)
+flags := $(call row,4)
+needs := $(call row,6)
+
+B := build/$(ISA)$(if $(CROSS),-$(ARCH))$(if $(filter pthread,$(THREADS)),-pt)$(if $(filter 1,$(ASM)),-asm)$(if $(filter 1,$(DEBUG)),-dbg)
+
+# ---- flags -----------------------------------------------------------------------------------------------------
+
+# Float results are part of the contract: no contraction, no reassociation, no fast-math, ever.
+BASE := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla \
+        -ffp-contract=off -fno-math-errno -ffile-prefix-map=$(CURDIR)=. \
+        -D_GNU_SOURCE -Iruntime/include -Iruntime/core -Iruntime/kernels -Iruntime/kernels/$(ISA) -Iruntime/kernels/tmpl
+OPT  := $(if $(filter 1,$(DEBUG)),-O1 -g -fno-omit-frame-pointer,-O2 -DNDEBUG)
+KOPT := $(if $(filter 1,$(DEBUG)),-O1 -g -fno-omit-frame-pointer,-O3 -DNDEBUG)
+CORE_CFLAGS := $(BASE) $(OPT) -DKR_ISA='"$(ISA)"' -DKR_ISA_NEEDS='"$(needs)"' $(if $(filter pthread,$(THREADS)),-DKR_THREADS=1 -pthread) $(EXTRA_CFLAGS)
+KERN_CFLAGS := $(BASE) $(KOPT) $(flags) -DKR_FUSED=$(if $(filter fused,$(class)),1,0) -DKR_ASM=$(ASM) $(EXTRA_CFLAGS)
+static  := $(if $(findstring -fsanitize,$(EXTRA_CFLAGS)),,-static)
+LDFLAGS += $(static) -Wl,--build-id=none -Wl,-z,noexecstack $(if $(filter 1,$(DEBUG)),,-s) $(if $(filter pthread,$(THREADS)),-pthread) $(filter -fsanitize%,$(EXTRA_CFLAGS))
+
+# ---- sources: every .c of a folder, except the ones of the other system -------------------------------------------
+
+other   := $(if $(filter pthread,$(THREADS)),%_single.c,%_pthread.c) %_win32.c $(if $(filter x86_64,$(ARCH)),%_arm.c,%_x86.c)
+core    := $(filter-out $(other),$(wildcard runtime/core/*.c))
+kernels := $(wildcard runtime/kernels/$(ISA)/*.c)
+cli     := $(filter-out $(wildcard runtime/cli/ml_*.c),$(wildcard runtime/cli/*.c))
+ref     := $(wildcard runtime/kernels/ref/*.c)
+checks  := $(wildcard tests/kernels/*.c)
+units   := $(wildcard tests/unit/*.c)
+programs := $(patsubst runtime/cli/%.c,$(B)/%,$(wildcard runtime/cli/ml_*.c))
+tests    := $(patsubst tests/unit/%.c,$(B)/%,$(units)) $(if $(checks),$(B)/checkkern)
+fuzzers  := $(patsubst tests/fuzz/%.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+lib = $(call obj,$(core) $(kernels))
+
+# ---- how the target's programs are run: as they are, or through the emulator of the target ------------------------
+
+run_cpu := $(call row,8)
+export QEMU_CPU ?= $(if $(filter-out $(host),$(target)),$(filter-out -,$(run_cpu)))
+emulator := $(if $(filter-out $(host),$(target)),$(if $(filter armv7,$(ARCH)),qemu-arm,qemu-$(ARCH)))
+ifeq ($(QEMU_CPU),)
+unexport QEMU_CPU
+endif
+
+.PHONY: all test e2e lib fuzz quickstart check bootstrap clean compdb
+.SECONDARY:
+all: $(programs) $(tests)
+lib: $(B)/libkrafla.so
+fuzz: $(fuzzers)
+
+# Quick tests of one build: the kernels against the double-precision reference, then the C unit tests.
+test: $(tests) $(fuzzers) $(programs)
+	@set -e; for t in $(tests); do echo "+ $(emulator) $$t"; $(emulator) $$t; done
+	@set -e; for f in $(fuzzers); do c=tests/fuzz/corpus/$$(basename $$f); [ ! -d $$c ] || { echo "+ $(emulator) $$f $$c/*"; $(emulator) $$f $$c/*; }; done
+
+# The programs of this build, end to end.
+e2e: $(programs)
+	KRAFLA_BUILD=$(B) KRAFLA_EMULATOR='$(emulator)' $(PYTHON) -m pytest -q tests/e2e
+
+$(programs): $(B)/%: $(B)/obj/runtime/cli/%.o $(call obj,$(cli)) $(lib)
+	$(TOOL) -o $@ $^ $(LDFLAGS)
+$(B)/checkkern: $(call obj,$(checks) $(ref) $(kernels)) $(B)/obj/runtime/core/pack.o $(B)/obj/runtime/core/error.o
+	$(TOOL) -o $@ $^ $(LDFLAGS) -lm
+$(patsubst tests/unit/%.c,$(B)/%,$(units)): $(B)/%: $(B)/obj/tests/unit/%.o $(lib)
+	$(TOOL) -o $@ $^ $(LDFLAGS)
+$(fuzzers): $(B)/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(lib)
+	$(TOOL) -o $@ $^ $(LDFLAGS)
+$(B)/libkrafla.so: $(patsubst $(B)/obj/%.o,$(B)/pic/%.o,$(lib)) runtime/krafla.map
+	$(TOOL) -shared -o $@ $(filter %.o,$^) -Wl,--build-id=none -Wl,-z,noexecstack -Wl,--version-script=runtime/krafla.map $(if $(filter pthread,$(THREADS)),-pthread) $(if $(filter 1,$(DEBUG)),,-s)
+
+# An object depends on the flags it was made with: a changed flag makes it again.
+$(B)/flags: FORCE
+	@mkdir -p $(B); echo '$(TOOL) $(CORE_CFLAGS) | $(KERN_CFLAGS) | $(LDFLAGS)' | cmp -s - $@ || echo '$(TOOL) $(CORE_CFLAGS) | $(KERN_CFLAGS) | $(LDFLAGS)' >$@
+FORCE:
+
+# Only kernels/<isa> gets the ISA's flags; the guard in main must run on any CPU of the architecture.
+compile = @mkdir -p $(@D); $(TOOL) $(if $(findstring runtime/kernels/$(ISA)/,$<),$(KERN_CFLAGS),$(CORE_CFLAGS)) -MMD -MP $(1) -c $< -o $@
+$(B)/obj/%.o: %.c $(B)/flags
+	$(call compile)
+$(B)/pic/%.o: %.c $(B)/flags
+	$(call compile,-fPIC)
+
+clean:
+	rm -rf build dist
+
+compdb:
+	@$(PYTHON) scripts/compdb.py
+
+quickstart check bootstrap:
+	@sh scripts/$@.sh
+
+-include $(if $(goals),$(shell find $(B) -name '*.d' 2>/dev/null))

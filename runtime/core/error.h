@@ -1,0 +1,25 @@
+/* error.h - the only way to fail, and checked size arithmetic.
+ *
+ * Every fallible function returns krafla_status and takes krafla_error *err
+ * last; `return kr_fail(...)` with what, where, expected, found and remedy.
+ * SPDX-License-Identifier: MIT */
+#ifndef KR_ERROR_H
+#define KR_ERROR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compiler.h"
+#include "krafla.h"
+
+/* Fill err (may be NULL) and return status.  The message is one line: control
+ * characters and invalid UTF-8 in it are replaced by '?'. */
+krafla_status kr_fail(krafla_error *err, krafla_status status, const char *fmt, ...)
+    KR_PRINTF(3, 4);
+
+/* *out = a * b, a + b; false if that wraps size_t. */
+bool kr_size_mul(size_t *out, size_t a, size_t b);
+bool kr_size_add(size_t *out, size_t a, size_t b);
+
+#endif

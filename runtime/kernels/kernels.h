@@ -1,0 +1,143 @@
+/* kernels.h - everything an instruction set has to provide, and nothing else.
+ *
+ * The build links exactly one directory runtime/kernels/<isa>; a missing
+ * kernel is a link error.  Kernels never fail, never allocate and keep no
+ * state.  k, dim, ffn sizes are multiples of 32.  cols is 1..KERN_MAX_COLS.
+ *
+ * Arithmetic contract (docs/determinism.md): inside one class every build
+ * gives the same bits, whatever cols, row and block ranges a caller chooses.
+ * SPDX-License-Identifier: MIT */
+#ifndef KERNELS_H
+#define KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    KERN_BLOCK = 32,       /* weights and activations share a scale per 32 along k */
+    KERN_MAX_COLS = 128,   /* columns (tokens) of one prefill step */
+    KERN_SEGMENT = 512,    /* attention is summed by segments of 512 absolute positions */
+    KERN_LANES = 16,       /* virtual lanes of every float reduction */
+};
+
+/* ---- weights ---------------------------------------------------------- */
+
+enum kern_wtype { KERN_Q8 = 0, KERN_Q4 = 1 };
+enum kern_stype { KERN_F16 = 0, KERN_F32 = 1 }; /* type of a block's scale */
+
+/* How one weight matrix lies in memory.  A panel holds `rows` rows and all k,
+ * as super-blocks of `blocks` k-blocks.  A super-block is
+ *
+ *     scales of block 0, rows 0..rows-1 | scales of block 1 ... | data of block 0 | data of block 1 ...
+ *
+ * The data of one block, for z = 0, 1, ...: for r in rows: for j in kbytes:
+ *   q8  byte(row r, k = z*kbytes + j) ^ xor8                                  z < 32/kbytes
+ *   q4  low nibble  (q[r][     z*kbytes + j] + 8) ^ xor4
+ *       high nibble (q[r][16 + z*kbytes + j] + 8) ^ xor4                      z < 16/kbytes
+ *
+ * An odd number of blocks is padded with a zero block (scale 0), rows to a
+ * multiple of `rows` with zero rows.  The file's own row-major layout is the
+ * same description with rows = blocks = 1. */
+struct pack_layout {
+    const char *name; /* "q4p16x4": wtype, 'p', rows, 'x', kbytes, 's' if stored signed */
+    uint16_t rows;
+    uint16_t kbytes;
+    uint16_t blocks;
+    uint8_t xor8, xor4;
+};
+
+/* One matrix [rows][k].  packed: data is in this build's kern_layout[wtype],
+ * 64-byte aligned; else it is in the file's layout (kern_layout_file[wtype]),
+ * with no alignment at all. */
+struct kern_matrix {
+    const void *data;
+    uint32_t rows, k;
+    uint8_t wtype, stype, packed;
+};
+
+extern const struct pack_layout kern_layout[2];      /* by wtype; kernels/<isa> */
+extern const struct pack_layout kern_layout_file[2]; /* by wtype; core/pack.c */
+
+/* ---- activations ------------------------------------------------------ */
+
+/* Quantized activations of `cols` columns: int8 with one f32 scale per block,
+ * d = amax / 127, q = round-to-even(x * (127 / amax)), never -128; a block
+ * with amax < 1e-30 is all zero with d = 0.  The bytes are in the ISA's own
+ * order; the caller gives 64-byte aligned memory of kern_acts_bytes(). */
+size_t kern_acts_bytes(size_t k, size_t cols);
+
+/* Quantize blocks [block0, block1) of columns [col0, col1) into acts, which
+ * holds `cols` columns of k.  x[c - col0][i - 32*block0], row stride x_stride
+ * floats. */
+void kern_quantize(void *acts, size_t k, size_t cols, size_t col0, size_t col1, size_t block0,
+                   size_t block1, const float *x, size_t x_stride);
+
+/* dst[c][r - row0] = sum over blocks b, in order, of
+ *         acc = fma(dw[r][b] * da[c][b], (float)dot(w[r][b], x[c][b]), acc), acc starts at 0
+ * for r in [row0, row1), c in [0, cols).  The unfused class rounds the product
+ * before it adds.  dst has row stride dst_stride floats; nothing else is
+ * written.  row0 is a multiple of 16; row1 is one, or w->rows. */
+void kern_matmul(float *dst, size_t dst_stride, const struct kern_matrix *w, const void *acts,
+                 size_t cols, size_t row0, size_t row1);
+
+/* out[i] = scale * ((float)q[row][i] * d[row][i/32]), both products rounded. */
+void kern_embed(float *out, const struct kern_matrix *w, size_t row, float scale);
+
+/* ---- elementwise, over one token's vector ------------------------------ */
+
+/* y[i] = (x[i] * (1 / sqrt(mean(x^2) + eps))) * gain[i].  y may be x. */
+void kern_rmsnorm(float *y, const float *x, const float *gain, size_t n, float eps);
+
+void kern_add(float *y, const float *x, size_t n);                     /* y += x */
+void kern_silu_mul(float *y, const float *gate, const float *up, size_t n); /* y = gate/(1+exp(-gate)) * up */
+void kern_gelu_mul(float *y, const float *gate, const float *up, size_t n); /* tanh approximation of GELU */
+
+/* Angles of one position: pair i turns by pos * freq[i], computed in double.
+ * cs[2i] = cs[2i+1] = cos, sn[2i] = -sin, sn[2i+1] = sin; n = pairs. */
+void kern_rope_angles(float *cs, float *sn, const float *freq, size_t n, uint32_t pos);
+
+/* Rotate the interleaved pairs of heads x head_dim in place; the first
+ * `rotary` floats of each head turn, the rest stay. */
+void kern_rope(float *x, size_t heads, size_t head_dim, size_t rotary, const float *cs,
+               const float *sn);
+
+/* ---- attention ---------------------------------------------------------- */
+
+enum kern_kvtype { KERN_KV_F32 = 0, KERN_KV_F16 = 1, KERN_KV_Q8 = 2 };
+
+/* The cache of one layer and one KV head.  Positions come in blocks of 16,
+ *     k  [pos/16][head_dim][16]      transposed: a lane is a position
+ *     v  [pos][head_dim_padded]      padded with zeros to a multiple of 16
+ * of f32, f16 or int8; int8 has scales ks[pos], vs[pos] (d = amax/127).
+ * Memory is zero before its first store, and 64-byte aligned. */
+struct kern_kv {
+    void *k, *v;
+    float *ks, *vs;
+    uint32_t head_dim;
+    uint8_t type;
+};
+
+void kern_kv_store(const struct kern_kv *kv, size_t pos, const float *k, const float *v);
+
+/* Partial attention of `heads` query heads over positions [pos0, pos1), which
+ * lie in one segment: m[h] = max score, l[h] = sum exp(score - m), o[h][head_dim]
+ * = sum exp(score - m) * v, score = scale * dot(q[h], k[pos]) (soft-capped if
+ * cap > 0).  Dots run over d in order, o over positions in order, l over 16
+ * lanes (pos mod 16) in the fixed tree.  scratch: heads * KERN_SEGMENT floats. */
+void kern_attend(float *o, float *m, float *l, const float *q, size_t heads,
+                 const struct kern_kv *kv, size_t pos0, size_t pos1, float scale, float cap,
+                 float *scratch);
+
+/* out[head_dim] = the segments o[s], m[s], l[s] (strides in floats) merged in order. */
+void kern_attend_merge(float *out, const float *o, size_t o_stride, const float *m, const float *l,
+                       size_t ml_stride, size_t segments, size_t head_dim);
+
+/* ---- floating-point state ---------------------------------------------- */
+
+/* Round to nearest, flush denormals to zero; returns what kern_fp_end() needs
+ * to give the thread its old state back.  Every thread that calls a float
+ * kernel is between the two. */
+uint32_t kern_fp_begin(void);
+void kern_fp_end(uint32_t saved);
+
+#endif
