@@ -14,9 +14,13 @@
 #include "krafla.h"
 
 /* Fill err (may be NULL) and return status.  The message is one line: control
- * characters and invalid UTF-8 in it are replaced by '?'. */
+ * characters and invalid UTF-8 in it are replaced by '?'.  One that does not fit
+ * loses its middle, so put a path first or last and the facts at the other end. */
 krafla_status kr_fail(krafla_error *err, krafla_status status, const char *fmt, ...)
     KR_PRINTF(3, 4);
+
+/* Pass a failure on: append "; remedy" to a message that has no remedy yet (no ';'). */
+krafla_status kr_fail_hint(krafla_error *err, krafla_status status, const char *remedy);
 
 /* *out = a * b, a + b; false if that wraps size_t. */
 bool kr_size_mul(size_t *out, size_t a, size_t b);
