@@ -156,7 +156,9 @@ krafla_status krafla_tokenizer_decode(const krafla_tokenizer *t, int32_t previou
 
 /* ---- chat ---- */
 
-/* `name` is a template name of the user guide.  The tokenizer is borrowed until free. */
+/* The template names, index 0, 1, ...; NULL past the last one.  Constants. */
+const char *krafla_chat_name(size_t index);
+/* `name` is one of them.  The tokenizer is borrowed until free. */
 krafla_status krafla_chat_create(krafla_chat **out, const krafla_tokenizer *t, const char *name,
                                  krafla_error *err);
 void krafla_chat_free(krafla_chat *c);
@@ -168,7 +170,7 @@ void krafla_chat_free(krafla_chat *c);
 krafla_status krafla_chat_turn(const krafla_chat *c, int32_t first, int32_t stopped,
                                const char *system, const char *user, int32_t *ids, size_t cap,
                                size_t *n_ids, krafla_error *err);
-/* The ids that end a reply; borrowed until free. */
+/* The ids with which the template itself ends a reply; borrowed until free. */
 size_t krafla_chat_stop_ids(const krafla_chat *c, const int32_t **ids);
 
 /* ---- sampling ---- */
@@ -187,7 +189,8 @@ void krafla_sampler_defaults(krafla_sampler_options *o);
 krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
                                     const krafla_sampler_options *o, krafla_error *err);
 void krafla_sampler_free(krafla_sampler *s);
-/* Choose the token that follows history[0..n).  KRAFLA_E_NUMERIC if a logit is NaN. */
+/* Choose the token that follows history[0..n).  A logit of -infinity is never chosen;
+ * KRAFLA_E_NUMERIC if one is NaN or +infinity, or all are -infinity. */
 krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const int32_t *history,
                                   size_t n, int32_t *id, krafla_error *err);
 
