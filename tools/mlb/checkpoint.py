@@ -1,0 +1,386 @@
+"""Read checkpoints one tensor, or one range of rows, at a time as float32: safetensors and llama2.c.
+
+Both are hostile until checked: every offset is compared with the file before anything is read, and what is
+not understood is refused by name.  Nothing is memory-mapped, so a reader's memory is the rows it asked for.
+
+    PYTHONPATH=tools python3 -m mlb.checkpoint models/smollm2-135m-instruct
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+F32 = npt.NDArray[np.float32]
+
+HEADER_CAP = 100_000_000  # the safetensors library's own limit
+CONFIG_CAP = 16 << 20
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+
+
+class CheckpointError(Exception):
+    """One line: which file, what was expected, what was found, what to do."""
+
+
+class Checkpoint(Protocol):
+    """What the converter needs of a checkpoint."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of every tensor, by name."""
+
+    def read(self, name: str, row0: int = 0, row1: int | None = None) -> F32:
+        """Rows [row0, row1) along the first axis."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """Where one tensor lies: `offset` counts from the start of the file."""
+
+    path: Path
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    def read(self, row0: int, row1: int | None) -> F32:
+        """Rows [row0, row1) as float32."""
+        rows = self.shape[0] if self.shape else 1
+        last = rows if row1 is None else row1
+        if not 0 <= row0 <= last <= rows:
+            raise ValueError(f"rows {row0}..{last} of a tensor with {rows}")
+        width = math.prod(self.shape[1:])
+        item = ITEM_BYTES[self.dtype]
+        with self.path.open("rb") as file:
+            file.seek(self.offset + row0 * width * item)
+            raw = file.read((last - row0) * width * item)
+        if len(raw) != (last - row0) * width * item:
+            raise CheckpointError(f"{self.path}: became shorter while it was read: download it again")
+        return _to_f32(raw, self.dtype).reshape((last - row0, *self.shape[1:]) if self.shape else ())
+
+
+def _to_f32(raw: bytes, dtype: str) -> F32:
+    if dtype == "F32":
+        return np.frombuffer(raw, dtype="<f4").astype(np.float32, copy=False)
+    if dtype == "F16":
+        return np.frombuffer(raw, dtype="<f2").astype(np.float32)
+    bits = np.frombuffer(raw, dtype="<u2").astype(np.uint32)  # BF16: the upper half of a float32
+    bits <<= np.uint32(16)
+    return bits.view(np.float32)
+
+
+def strict_json(text: bytes, where: Path) -> dict[str, Any]:
+    """Parse one JSON object; duplicate keys, NaN and Infinity are errors."""
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key, value in items:
+            if key in out:
+                raise CheckpointError(f"{where}: the key {key!r} appears twice: the file is damaged")
+            out[key] = value
+        return out
+
+    def constant(name: str) -> Any:
+        raise CheckpointError(f"{where}: {name} is not a JSON number: the file is damaged")
+
+    try:
+        value = json.loads(text.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{where}: not valid JSON ({error}): download it again") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{where}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a small JSON file (config.json and the like) strictly."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(CONFIG_CAP + 1)
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}") from None
+    if len(text) > CONFIG_CAP:
+        raise CheckpointError(f"{path}: larger than {CONFIG_CAP} bytes: not a configuration file")
+    return strict_json(text, path)
+
+
+def _foreign(head: bytes) -> str | None:
+    """What a file that is not safetensors looks like, and the remedy."""
+    text = head.lstrip().lower()
+    if head.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer, not the file itself: run 'git lfs pull'"
+    if text.startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "a web page, not a download: fetch the file itself"
+    if head.startswith(b"GGUF"):
+        return "a GGUF file: convert the original safetensors checkpoint instead"
+    if head.startswith((b"PK\x03\x04", b"\x80\x02", b"\x80\x04")):
+        return "a PyTorch (pickle) file, which is never loaded: save it as safetensors"
+    if head.startswith(b"\x1f\x8b"):
+        return "compressed with gzip: unpack it first"
+    if head.startswith(b"\x89MLB"):
+        return "an .mlb file, which is converted already"
+    return None
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def read_header(path: Path) -> dict[str, Entry]:
+    """Validate the frame of one safetensors file and return its tensors."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(512)
+            file.seek(8)
+            length = struct.unpack("<Q", head[:8])[0] if len(head) >= 8 else 0
+            foreign = _foreign(head)
+            if foreign:
+                raise CheckpointError(f"{path}: is {foreign}")
+            if length < 2 or length > HEADER_CAP:
+                raise CheckpointError(
+                    f"{path}: not a safetensors file: expected a header of 2 to {HEADER_CAP} bytes, "
+                    f"found {length} in a file of {size}"
+                )
+            if 8 + length > size:
+                raise CheckpointError(
+                    f"{path}: truncated: the header alone has {length} bytes, the file {size}: "
+                    "download it again"
+                )
+            text = file.read(length)
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}") from None
+    if not text.startswith(b"{"):
+        raise CheckpointError(f"{path}: not a safetensors file: its header does not start with '{{'")
+    header = strict_json(text, path)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise CheckpointError(f"{path}: __metadata__ must map strings to strings")
+    return _entries(path, header, 8 + length, size)
+
+
+def _entries(path: Path, header: dict[str, Any], start: int, size: int) -> dict[str, Entry]:
+    spans: list[tuple[int, int, str]] = []
+    entries: dict[str, Entry] = {}
+    for name, item in header.items():
+        where = f"{path}: tensor {name!r}"
+        if not isinstance(item, dict) or set(item) != {"dtype", "shape", "data_offsets"}:
+            raise CheckpointError(f"{where}: expected exactly dtype, shape and data_offsets")
+        dtype, shape, offsets = item["dtype"], item["shape"], item["data_offsets"]
+        if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
+            raise CheckpointError(
+                f"{where}: type {dtype!r} is not supported: save the checkpoint as F32, F16 or BF16"
+            )
+        if not isinstance(shape, list) or len(shape) > 8 or not all(_is_count(n) for n in shape):
+            raise CheckpointError(f"{where}: shape {shape!r} is not a list of sizes")
+        if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
+            raise CheckpointError(f"{where}: data_offsets {offsets!r} is not a pair of positions")
+        begin, end = offsets
+        want = math.prod(shape) * ITEM_BYTES[dtype]
+        if end - begin != want:
+            raise CheckpointError(
+                f"{where}: {dtype} {shape} needs {want} bytes, data_offsets give {end - begin}"
+            )
+        if start + end > size:
+            raise CheckpointError(
+                f"{where}: ends at byte {start + end} of a file of {size}: download it again"
+            )
+        spans.append((begin, end, name))
+        entries[name] = Entry(path, dtype, tuple(shape), start + begin)
+    at = 0
+    for begin, end, name in sorted(spans):
+        if begin != at:
+            kind = "overlaps the one before" if begin < at else "leaves a hole"
+            raise CheckpointError(f"{path}: tensor {name!r} {kind}: starts at {begin}, expected {at}")
+        at = end
+    if start + at != size:
+        raise CheckpointError(
+            f"{path}: {size - start - at} bytes after the last tensor: the file is damaged"
+        )
+    return entries
+
+
+@dataclasses.dataclass(frozen=True)
+class Safetensors:
+    """A directory with one safetensors file, or with shards and their index."""
+
+    entries: Mapping[str, Entry]
+    ignored: tuple[str, ...]  # safetensors files beside it that are not part of the model
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of every tensor, by name."""
+        return {name: entry.shape for name, entry in self.entries.items()}
+
+    def read(self, name: str, row0: int = 0, row1: int | None = None) -> F32:
+        """Rows [row0, row1) of a tensor as float32."""
+        return self.entries[name].read(row0, row1)
+
+
+def open_safetensors(directory: Path) -> Safetensors:
+    """Open the checkpoint in `directory`, headers only."""
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory}: not a directory: pass the one that holds config.json")
+    files = sorted(p.name for p in directory.glob("*.safetensors"))
+    index = directory / INDEX
+    if index.exists():
+        return _open_sharded(directory, index, files)
+    if SINGLE in files:
+        used = SINGLE
+    elif len(files) == 1:
+        used = files[0]
+    elif files:
+        raise CheckpointError(f"{directory}: {len(files)} safetensors files but no {INDEX}: download it too")
+    else:
+        raise CheckpointError(f"{directory}: no *.safetensors file: download the checkpoint's weights")
+    return Safetensors(read_header(directory / used), tuple(f for f in files if f != used))
+
+
+def _open_sharded(directory: Path, index: Path, files: Sequence[str]) -> Safetensors:
+    where = read_json(index).get("weight_map")
+    if not isinstance(where, dict) or not where:
+        raise CheckpointError(f"{index}: expected an object weight_map from tensors to files")
+    for name, shard in where.items():
+        if not isinstance(shard, str) or Path(shard).name != shard or "\\" in shard or not shard:
+            raise CheckpointError(f"{index}: tensor {name!r}: {shard!r} is not a file of this directory")
+    shards = sorted(set(where.values()))
+    missing = [shard for shard in shards if not (directory / shard).exists()]
+    if missing:
+        raise CheckpointError(
+            f"{directory}: {len(missing)} of {len(shards)} files are missing, first {missing[0]}: "
+            "download them"
+        )
+    entries: dict[str, Entry] = {}
+    for shard in shards:
+        for name, entry in read_header(directory / shard).items():
+            if where.get(name) != shard:
+                told = f"puts it in {where[name]}" if name in where else "does not list it"
+                raise CheckpointError(f"{directory / shard}: tensor {name!r}: {INDEX} {told}")
+            entries[name] = entry
+    absent = [name for name in where if name not in entries]
+    if absent:
+        raise CheckpointError(
+            f"{directory / where[absent[0]]}: tensor {absent[0]!r} is not in it, though {INDEX} says so"
+            f" ({len(absent)} such): download it again"
+        )
+    return Safetensors(entries, tuple(f for f in files if f not in shards))
+
+
+@dataclasses.dataclass(frozen=True)
+class Llama2c:
+    """A llama2.c checkpoint (legacy export): seven int32, then F32 tensors in a fixed order."""
+
+    entries: Mapping[str, Entry]  # by our names: embed, layers.N.wq, ...
+    dim: int
+    hidden_dim: int
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    vocab: int
+    seq_len: int
+    tied: bool
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of every tensor, by name."""
+        return {name: entry.shape for name, entry in self.entries.items()}
+
+    def read(self, name: str, row0: int = 0, row1: int | None = None) -> F32:
+        """Rows [row0, row1) of a tensor as float32."""
+        return self.entries[name].read(row0, row1)
+
+
+def open_llama2c(path: Path) -> Llama2c:
+    """Open a llama2.c .bin file; its size must match its header to the byte."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(512)
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}") from None
+    foreign = _foreign(head)
+    if foreign:
+        raise CheckpointError(f"{path}: is {foreign}")
+    if len(head) < 28:
+        raise CheckpointError(f"{path}: {size} bytes: a llama2.c checkpoint begins with 28 bytes of sizes")
+    if head.startswith(struct.pack("<I", 0x616B3432)):
+        raise CheckpointError(f"{path}: a newer llama2.c export: export again with --version 0")
+    dim, hidden, layers, heads, kv_heads, vocab, seq_len = struct.unpack("<7i", head[:28])
+    sizes = {"dim": dim, "hidden_dim": hidden, "n_layers": layers, "n_heads": heads, "n_kv_heads": kv_heads}
+    for name, value in sizes.items():
+        if not 1 <= value <= 65536:
+            raise CheckpointError(f"{path}: not a llama2.c checkpoint: {name} is {value}, expected 1 to 65536")
+    if not 1 <= abs(vocab) <= 1 << 24 or not 1 <= seq_len <= 1 << 24:
+        raise CheckpointError(f"{path}: not a llama2.c checkpoint: vocab {vocab}, seq_len {seq_len}")
+    if dim % heads or heads % kv_heads or dim // heads % 2:
+        raise CheckpointError(f"{path}: dim {dim} does not divide into {heads} heads ({kv_heads} for K, V)")
+    tied = vocab > 0
+    order = _llama2c_order(dim, hidden, layers, dim // heads, kv_heads, abs(vocab), seq_len, tied)
+    entries: dict[str, Entry] = {}
+    at = 28
+    for name, shape in order:
+        if name:
+            entries[name] = Entry(path, "F32", shape, at)
+        at += 4 * math.prod(shape)
+    if at != size:
+        raise CheckpointError(
+            f"{path}: its header promises {at} bytes, the file has {size}: download it again"
+        )
+    return Llama2c(entries, dim, hidden, layers, heads, kv_heads, abs(vocab), seq_len, tied)
+
+
+def _llama2c_order(
+    dim: int, hidden: int, layers: int, head: int, kv_heads: int, vocab: int, seq_len: int, tied: bool
+) -> list[tuple[str, tuple[int, ...]]]:
+    """Tensors in file order; the unnamed ones (tables of cos and sin) are skipped."""
+    kv = head * kv_heads
+
+    def each(name: str, *shape: int) -> list[tuple[str, tuple[int, ...]]]:
+        return [(f"layers.{i}.{name}", shape) for i in range(layers)]
+
+    return [
+        ("embed", (vocab, dim)),
+        *each("attn_norm", dim),
+        *each("wq", dim, dim),
+        *each("wk", kv, dim),
+        *each("wv", kv, dim),
+        *each("wo", dim, dim),
+        *each("ffn_norm", dim),
+        *each("gate", hidden, dim),
+        *each("down", dim, hidden),
+        *each("up", hidden, dim),
+        ("out_norm", (dim,)),
+        ("", (2, seq_len, head // 2)),
+        *([] if tied else [("classifier", (vocab, dim))]),
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """List the tensors of a checkpoint."""
+    args = sys.argv[1:] if argv is None else list(argv)
+    try:
+        for arg in args:
+            path = Path(arg)
+            checkpoint: Checkpoint = open_safetensors(path) if path.is_dir() else open_llama2c(path)
+            for name, shape in checkpoint.shapes.items():
+                print(name, list(shape))
+    except CheckpointError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
