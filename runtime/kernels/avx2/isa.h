@@ -1,0 +1,16 @@
+/* avx2/isa.h - AVX2 with FMA and F16C: 16 registers of 8 lanes, no int8 dot product.
+ * SPDX-License-Identifier: MIT */
+#ifndef ISA_H
+#define ISA_H
+
+#define ISA_NAME "avx2"
+
+enum {
+    PACK_ROWS = 16,  /* rows of a panel: 8 lanes each of two ymm */
+    PACK_K = 4,      /* bytes of one row kept together: one vpmaddubsw + vpmaddwd step */
+    PACK_BLOCKS = 2, /* k-blocks of a super-block: 9 or 17 whole cache lines */
+    TILE_COLS = 4,   /* columns per tile: 2 x 4 sums + 2 weights + activation + work of 16 ymm */
+    ATTN_HEADS = 4,  /* query heads per pass over the keys and values */
+};
+
+#endif

@@ -1,0 +1,15 @@
+/* sse2/isa.h - plain SSE2: 16 registers of 4 lanes, every x86-64 CPU has it.
+ * SPDX-License-Identifier: MIT */
+#ifndef ISA_H
+#define ISA_H
+
+#define ISA_NAME "sse2"
+
+enum {
+    PACK_ROWS = 16,  /* rows of a panel: 4 lanes each of four xmm */
+    PACK_K = 4,      /* bytes of one row kept together: two pmaddwd words */
+    PACK_BLOCKS = 2, /* k-blocks of a super-block: 9 or 17 whole cache lines */
+    ATTN_HEADS = 2,  /* query heads per pass over the keys and values */
+};
+
+#endif
