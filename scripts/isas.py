@@ -75,9 +75,15 @@ def parse_row(cells: list[str], number: int) -> Isa:
     if len(cells) != COLUMNS:
         raise TableError(f"isas.txt:{number}: want {COLUMNS} columns, got {len(cells)}")
     name, arch, rule, cflags, msvc, needs, layouts, cpu, ship = cells
-    for value, known, what in ((arch, CROSS, "arch"), (rule, CLASSES, "class"), (ship, SHIPS, "ship")):
+    for value, known, what in (
+        (arch, CROSS, "arch"),
+        (rule, CLASSES, "class"),
+        (ship, SHIPS, "ship"),
+    ):
         if value not in known:
-            raise TableError(f"isas.txt:{number}: {what} is '{value}', want one of {', '.join(known)}")
+            raise TableError(
+                f"isas.txt:{number}: {what} is '{value}', want one of {', '.join(known)}"
+            )
     return Isa(
         name=name,
         arch=arch,
@@ -92,7 +98,7 @@ def parse_row(cells: list[str], number: int) -> Isa:
 
 
 def load(arch: str | None = None, *, built: bool = False, ship: bool = False) -> list[Isa]:
-    """Return the repository's rows, narrowed to an architecture, to existing kernels, to shipped ones."""
+    """Return the repository's rows, narrowed by architecture, existing kernels, shipped."""
     return [
         isa
         for isa in parse(TABLE.read_text())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures shared by tests/e2e and tests/py: one build of the programs, run as its target runs them.
+"""Fixtures shared by tests/e2e and tests/py: one build, run as its target runs it.
 
     KRAFLA_BUILD=build/avx2 .venv/bin/python -m pytest tests/e2e
 
@@ -33,19 +33,25 @@ class Krafla(Protocol):
         timeout: float = 300,
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
-    ) -> subprocess.CompletedProcess[bytes]: ...
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run it; standard input is empty unless given."""
+        ...
 
 
 class NotRun(Protocol):
     """Skip the test; the reason is listed at the end of the session."""
 
-    def __call__(self, reason: str) -> NoReturn: ...
+    def __call__(self, reason: str) -> NoReturn:
+        """Leave the test out."""
+        ...
 
 
 def runs_here(build: Path) -> bool:
     """Return whether this build exists and its CPU check passes."""
     program = build / "ml_run"
-    return program.is_file() and not subprocess.run([program, "--probe"], capture_output=True).returncode
+    if not program.is_file():
+        return False
+    return subprocess.run([program, "--probe"], capture_output=True, check=False).returncode == 0
 
 
 def fastest_build() -> Path | None:
@@ -100,6 +106,7 @@ def krafla(build_dir: Path, emulator: list[str]) -> Krafla:
             timeout=timeout,
             env=os.environ | (env or {}),
             cwd=cwd,
+            check=False,
         )
 
     return run

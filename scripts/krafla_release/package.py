@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""Make dist/krafla-VERSION-<archive>.tar.gz: same commit, same compiler, same bytes.
+
+    PYTHONPATH=scripts python3 -m krafla_release.package linux-x86_64
+
+The members are compared with packaging/<archive>.contract; --update-contract writes that file
+anew, so that a change of the archive is a reviewed diff.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import sys
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from krafla_release import archives, build
+from krafla_release.archives import PROGRAM, Archive, Member
+from krafla_release.project import ROOT, ReleaseError, source_date_epoch, version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DIST = ROOT / "dist"
+
+
+def members_of(archive: Archive) -> list[Member]:
+    """Build an archive's programs and return everything that goes in."""
+    rows = build.build_arch(archive.arch)
+    members = archives.plain_files()
+    for program in archives.programs():
+        members.append(archives.launcher(program, [isa.name for isa in rows]))
+        for isa in rows:
+            data = (build.build_dir(isa) / program).read_bytes()
+            members.append(Member(f"bin/{program}-{isa.name}", PROGRAM, data))
+    return members
+
+
+def check_contract(archive: Archive, members: list[Member]) -> None:
+    """Fail if the members are not exactly the agreed ones."""
+    want = set(archive.contract.splitlines())
+    got = set(archives.contract_lines(members).splitlines())
+    if want != got:
+        lines = [f"  missing: {line}" for line in sorted(want - got)]
+        lines += [f"  unexpected: {line}" for line in sorted(got - want)]
+        raise ReleaseError(
+            f"{archive.name} differs from packaging/{archive.name}.contract; "
+            "if that is meant, run package with --update-contract\n" + "\n".join(lines)
+        )
+
+
+def tar_gz(top: str, members: list[Member], epoch: int) -> bytes:
+    """Return a .tar.gz with nothing of this machine in it: sorted, owner 0, one time."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile("", "wb", 9, packed, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        for member in sorted(members, key=archives.by_path):
+            info = tarfile.TarInfo(f"{top}/{member.path}")
+            info.size, info.mode, info.mtime = len(member.data), member.mode, epoch
+            tar.addfile(info, io.BytesIO(member.data))
+    return packed.getvalue()
+
+
+def file_name(archive: Archive) -> str:
+    """Return the archive's file name without the ending, which is also its top directory."""
+    return f"krafla-{version()}-{archive.name}"
+
+
+def package(archive: Archive, directory: Path = DIST) -> Path:
+    """Build and write one archive and return its path."""
+    members = members_of(archive)
+    check_contract(archive, members)
+    data = tar_gz(file_name(archive), members, source_date_epoch())
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{file_name(archive)}.tar.gz"
+    part = path.with_suffix(".part")
+    part.write_bytes(data)
+    part.replace(path)
+    print(f"{path}: {len(data)} bytes, {len(members)} members")
+    print(f"  sha256  {hashlib.sha256(data).hexdigest()}")
+    print(f"  content {archives.content_digest(members)}")
+    return path
+
+
+def default_archive() -> str:
+    """Return the archive of this machine."""
+    return f"linux-{build.host_arch()}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Package one archive, or write its contract."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("archive", nargs="?", default=default_archive())
+    parser.add_argument(
+        "--update-contract", action="store_true", help="write the contract file and stop"
+    )
+    parser.add_argument("--dist", type=Path, default=DIST, help="where to write (default: dist)")
+    args = parser.parse_args(argv)
+    try:
+        archive = archives.find(args.archive)
+        if args.update_contract:
+            contract = archives.PACKAGING / f"{archive.name}.contract"
+            contract.write_text(archives.contract_lines(members_of(archive)))
+        else:
+            package(archive, args.dist)
+    except ReleaseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
