@@ -1,0 +1,342 @@
+/* chat.c - from messages to token ids, by named templates.
+ *
+ * A template is a row of data; the text it makes is byte for byte what the
+ * model's own template makes.  Template text is split at the special tokens
+ * it spells; message text is never searched for any.  All plain text between
+ * two special tokens is encoded in one piece, as the tokenizer would see it.
+ * Knows nothing of sessions, of replies or of when to stop.
+ * SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+enum { MAX_SPECIALS = 2 };
+
+/* What the template strips of white space at both ends. */
+enum trim { TRIM_NOTHING, TRIM_USER, TRIM_SYSTEM_AND_USER };
+
+struct chat_template {
+    const char *name;
+    const char *specials[MAX_SPECIALS]; /* the special tokens its texts spell */
+    const char *begin;          /* before the first turn; NULL: BOS if the tokenizer adds one */
+    const char *system_default; /* NULL: no system text unless the caller gives one */
+    const char *system_open, *system_close;
+    const char *user_open, *user_close; /* user_close leads up to the reply */
+    const char *end;                    /* the special token that ends a reply */
+    const char *after_end;              /* between it and the next turn */
+    enum trim trim;
+    bool system_inside; /* the system text stands in the first user turn, after user_open */
+};
+
+static const struct chat_template templates[] = {
+    {
+        .name = "chatml",
+        .specials = {"<|im_start|>", "<|im_end|>"},
+        .system_open = "<|im_start|>system\n",
+        .system_close = "<|im_end|>\n",
+        .user_open = "<|im_start|>user\n",
+        .user_close = "<|im_end|>\n<|im_start|>assistant\n",
+        .end = "<|im_end|>",
+        .after_end = "\n",
+    },
+    {
+        .name = "gemma",
+        .specials = {"<start_of_turn>", "<end_of_turn>"},
+        .begin = "<bos>",
+        .system_open = "",
+        .system_close = "\n\n",
+        .user_open = "<start_of_turn>user\n",
+        .user_close = "<end_of_turn>\n<start_of_turn>model\n",
+        .end = "<end_of_turn>",
+        .after_end = "\n",
+        .trim = TRIM_USER,
+        .system_inside = true,
+    },
+    {
+        .name = "llama2",
+        .specials = {"<s>", "</s>"},
+        .begin = "",
+        .system_open = "<<SYS>>\n",
+        .system_close = "\n<</SYS>>\n\n",
+        .user_open = "<s>[INST] ",
+        .user_close = " [/INST]",
+        .end = "</s>",
+        .after_end = "",
+        .trim = TRIM_SYSTEM_AND_USER,
+        .system_inside = true,
+    },
+    {
+        .name = "smollm",
+        .specials = {"<|im_start|>", "<|im_end|>"},
+        .system_default = "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
+        .system_open = "<|im_start|>system\n",
+        .system_close = "<|im_end|>\n",
+        .user_open = "<|im_start|>user\n",
+        .user_close = "<|im_end|>\n<|im_start|>assistant\n",
+        .end = "<|im_end|>",
+        .after_end = "\n",
+    },
+    {
+        .name = "zephyr",
+        .specials = {"</s>"}, /* <|user|> and the like are plain text to these tokenizers */
+        .system_open = "<|system|>\n",
+        .system_close = "</s>\n",
+        .user_open = "<|user|>\n",
+        .user_close = "</s>\n<|assistant|>\n",
+        .end = "</s>",
+        .after_end = "\n",
+    },
+};
+
+enum { N_TEMPLATES = sizeof templates / sizeof *templates };
+
+struct krafla_chat {
+    const krafla_tokenizer *tokenizer;
+    const struct chat_template *template;
+    int32_t begin_id, end_id;
+    int32_t special_ids[MAX_SPECIALS];
+};
+
+/* One turn being written: ids so far, and the plain text since the last special token. */
+struct writer {
+    const krafla_chat *chat;
+    char *text; /* room for all the text of the turn */
+    size_t bytes;
+    int32_t *ids;
+    size_t cap, n;
+    krafla_error *err;
+    krafla_status status; /* the first failure; later writes do nothing */
+};
+
+const char *krafla_chat_name(size_t index)
+{
+    return index < N_TEMPLATES ? templates[index].name : NULL;
+}
+
+static krafla_status unknown_template(const char *name, krafla_error *err)
+{
+    char names[128] = "";
+    for (size_t i = 0; i < N_TEMPLATES; i++) {
+        strcat(names, i ? ", " : "");
+        strcat(names, templates[i].name);
+    }
+    return kr_fail(err, KRAFLA_E_ARGUMENT, "chat template \"%s\" is not known, expected one of %s",
+                   name, names);
+}
+
+static krafla_status find_token(const krafla_chat *c, const char *text, int32_t *id,
+                                krafla_error *err)
+{
+    *id = krafla_tokenizer_find(c->tokenizer, text);
+    if (*id < 0)
+        return kr_fail(err, KRAFLA_E_ARGUMENT,
+                       "chat template %s needs the token %s, which this tokenizer does not have: "
+                       "use the template and the tokenizer of the model",
+                       c->template->name, text);
+    return KRAFLA_OK;
+}
+
+krafla_status krafla_chat_create(krafla_chat **out, const krafla_tokenizer *t, const char *name,
+                                 krafla_error *err)
+{
+    *out = NULL;
+    const struct chat_template *found = NULL;
+    for (size_t i = 0; i < N_TEMPLATES; i++)
+        if (strcmp(templates[i].name, name) == 0)
+            found = &templates[i];
+    if (!found)
+        return unknown_template(name, err);
+
+    krafla_chat *c = calloc(1, sizeof *c);
+    if (!c)
+        return kr_fail(err, KRAFLA_E_MEMORY, "out of memory for a chat");
+    c->tokenizer = t;
+    c->template = found;
+    c->begin_id = -1;
+    krafla_status st = find_token(c, found->end, &c->end_id, err);
+    if (st == KRAFLA_OK && found->begin && *found->begin)
+        st = find_token(c, found->begin, &c->begin_id, err);
+    for (size_t i = 0; st == KRAFLA_OK && i < MAX_SPECIALS && found->specials[i]; i++)
+        st = find_token(c, found->specials[i], &c->special_ids[i], err);
+    if (st != KRAFLA_OK) {
+        krafla_chat_free(c);
+        return st;
+    }
+    *out = c;
+    return KRAFLA_OK;
+}
+
+void krafla_chat_free(krafla_chat *c)
+{
+    free(c);
+}
+
+size_t krafla_chat_stop_ids(const krafla_chat *c, const int32_t **ids)
+{
+    *ids = &c->end_id;
+    return 1;
+}
+
+/* ---- writing a turn ---- */
+
+static void write_text(struct writer *w, const char *text, size_t bytes)
+{
+    memcpy(w->text + w->bytes, text, bytes);
+    w->bytes += bytes;
+}
+
+static void encode(struct writer *w, const char *text, size_t bytes, uint32_t flags)
+{
+    if (w->status != KRAFLA_OK)
+        return;
+    const size_t room = w->n < w->cap ? w->cap - w->n : 0;
+    size_t n = 0;
+    w->status = krafla_tokenizer_encode(w->chat->tokenizer, text, bytes, flags,
+                                        room ? w->ids + w->n : NULL, room, &n, w->err);
+    w->n += n;
+}
+
+/* Encode the plain text that has gathered. */
+static void flush_text(struct writer *w)
+{
+    if (w->bytes > 0)
+        encode(w, w->text, w->bytes, 0);
+    w->bytes = 0;
+}
+
+static void write_id(struct writer *w, int32_t id)
+{
+    flush_text(w);
+    if (w->n < w->cap)
+        w->ids[w->n] = id;
+    w->n++;
+}
+
+/* The first special token of the template in text; *index is which. */
+static const char *next_special(const struct chat_template *t, const char *text, size_t *index)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < MAX_SPECIALS && t->specials[i]; i++) {
+        const char *at = strstr(text, t->specials[i]);
+        if (at && (!first || at < first)) {
+            first = at;
+            *index = i;
+        }
+    }
+    return first;
+}
+
+/* Text of the template itself. */
+static void write_literal(struct writer *w, const char *text)
+{
+    const struct chat_template *t = w->chat->template;
+    size_t which = 0;
+    for (const char *at; (at = next_special(t, text, &which));
+         text = at + strlen(t->specials[which])) {
+        write_text(w, text, (size_t)(at - text));
+        write_id(w, w->chat->special_ids[which]);
+    }
+    write_text(w, text, strlen(text));
+}
+
+/* The white space that Python's str.strip() takes off. */
+static const char *const spaces[] = {
+    " ",      "\t",     "\n",       "\v",     "\f",     "\r",     "\x1c",   "\x1d",
+    "\x1e",   "\x1f",   "\xc2\x85", "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002",
+    "\u2003", "\u2004", "\u2005",   "\u2006", "\u2007", "\u2008", "\u2009", "\u200a",
+    "\u2028", "\u2029", "\u202f",   "\u205f", "\u3000",
+};
+
+/* Bytes of the white space character at the start (or end) of text[0..bytes), 0 if there is none.
+ */
+static size_t space_at(const char *text, size_t bytes, bool at_end)
+{
+    for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++) {
+        const size_t n = strlen(spaces[i]);
+        if (n <= bytes && memcmp(at_end ? text + bytes - n : text, spaces[i], n) == 0)
+            return n;
+    }
+    return 0;
+}
+
+/* Strip the gathered text from `start` on. */
+static void trim_text(struct writer *w, size_t start)
+{
+    for (size_t n; (n = space_at(w->text + start, w->bytes - start, true));)
+        w->bytes -= n;
+    size_t skip = 0;
+    for (size_t n; (n = space_at(w->text + start + skip, w->bytes - start - skip, false));)
+        skip += n;
+    memmove(w->text + start, w->text + start + skip, w->bytes - start - skip);
+    w->bytes -= skip;
+}
+
+static void write_system(struct writer *w, const char *system)
+{
+    write_literal(w, w->chat->template->system_open);
+    write_text(w, system, strlen(system));
+    write_literal(w, w->chat->template->system_close);
+}
+
+/* Where the timeline begins, or where the last reply ends. */
+static void write_start(struct writer *w, bool first, bool stopped)
+{
+    const struct chat_template *t = w->chat->template;
+    if (!first) {
+        if (!stopped)
+            write_id(w, w->chat->end_id);
+        write_literal(w, t->after_end);
+    } else if (!t->begin) {
+        encode(w, "", 0, KRAFLA_ENCODE_BOS);
+    } else if (w->chat->begin_id >= 0) {
+        write_id(w, w->chat->begin_id);
+    }
+}
+
+static void write_turn(struct writer *w, const char *system, const char *user)
+{
+    const struct chat_template *t = w->chat->template;
+    if (system && !t->system_inside)
+        write_system(w, system);
+    write_literal(w, t->user_open);
+    size_t start = w->bytes;
+    if (system && t->system_inside)
+        write_system(w, system);
+    if (t->trim == TRIM_USER)
+        start = w->bytes;
+    write_text(w, user, strlen(user));
+    if (t->trim != TRIM_NOTHING)
+        trim_text(w, start);
+    write_literal(w, t->user_close);
+    flush_text(w);
+}
+
+krafla_status krafla_chat_turn(const krafla_chat *c, int32_t first, int32_t stopped,
+                               const char *system, const char *user, int32_t *ids, size_t cap,
+                               size_t *n_ids, krafla_error *err)
+{
+    *n_ids = 0;
+    const struct chat_template *t = c->template;
+    if (!system)
+        system = t->system_default;
+    if (!first)
+        system = NULL;
+
+    size_t room = strlen(t->after_end) + strlen(t->user_open) + strlen(t->user_close) +
+                  strlen(t->system_open) + strlen(t->system_close) + 1;
+    if (!kr_size_add(&room, room, strlen(user)) ||
+        !kr_size_add(&room, room, system ? strlen(system) : 0))
+        return kr_fail(err, KRAFLA_E_MEMORY, "the message is too long for this machine's memory");
+    char *text = malloc(room);
+    if (!text)
+        return kr_fail(err, KRAFLA_E_MEMORY, "out of memory for a message of %zu bytes", room);
+
+    struct writer w = {.chat = c, .text = text, .ids = ids, .cap = cap, .err = err};
+    write_start(&w, first != 0, stopped != 0);
+    write_turn(&w, system, user);
+    free(text);
+    if (w.status == KRAFLA_OK)
+        *n_ids = w.n;
+    return w.status;
+}
