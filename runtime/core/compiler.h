@@ -17,4 +17,24 @@
 #define KR_UNLIKELY(x) (x)
 #endif
 
+/* Before a `for` with few, constant rounds over an array that has to become registers. */
+#if defined(__clang__)
+#define KR_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define KR_UNROLL _Pragma("GCC unroll 16")
+#else
+#define KR_UNROLL
+#endif
+
+/* Tell the core that this is a spin loop. */
+#if defined(__GNUC__) && defined(__x86_64__)
+#define KR_PAUSE() __builtin_ia32_pause()
+#elif defined(__GNUC__) && defined(__aarch64__)
+#define KR_PAUSE() __asm__ volatile("isb" ::: "memory") /* yield is a no-op on most cores */
+#elif defined(__GNUC__) && defined(__arm__)
+#define KR_PAUSE() __asm__ volatile("yield" ::: "memory")
+#else
+#define KR_PAUSE() ((void)0)
+#endif
+
 #endif
