@@ -1,0 +1,57 @@
+/* console.h - what a program may do with its terminal, pipes and Ctrl-C.
+ *
+ * Text goes to stdout as whole UTF-8 characters and is flushed at once; a
+ * terminal gets no control characters from a model.  Messages go to stderr.
+ * console_posix.c has what C11 lacks.
+ * SPDX-License-Identifier: MIT */
+#ifndef CONSOLE_H
+#define CONSOLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "compiler.h"
+
+/* Text on its way to stdout.  Initialise with console_text(). */
+struct console_text {
+    bool terminal; /* stdout is one: control characters other than \n and \t are made visible */
+    bool failed;   /* a write failed; later writes do nothing */
+    char held[4];  /* an unfinished UTF-8 character */
+    size_t n_held;
+};
+
+/* Once, first in main: a closed pipe becomes a write error. */
+void console_init(void);
+
+struct console_text console_text(void);
+/* Write the whole characters of held + text[0..bytes), hold the rest, flush.  Bytes that are
+ * no UTF-8 become U+FFFD.  False if stdout failed, now or before. */
+bool console_write(struct console_text *t, const char *text, size_t bytes);
+/* The end of a text: an unfinished character becomes U+FFFD.  False as above. */
+bool console_end(struct console_text *t);
+
+/* "error: ..." on stderr, as one line. */
+void console_error(const char *fmt, ...) KR_PRINTF(1, 2);
+/* A line on stderr that the next one, or the end, replaces; nothing unless stderr is a
+ * terminal.  An empty text only removes it. */
+void console_progress(const char *fmt, ...) KR_PRINTF(1, 2);
+
+/* Between these two, the first Ctrl-C is remembered and the second ends the program. */
+void console_catch_interrupt(void);
+void console_release_interrupt(void);
+bool console_interrupted(void); /* since the last console_catch_interrupt() */
+
+/* ---- console_posix.c ---- */
+
+bool console_is_terminal(FILE *f);
+void console_ignore_closed_pipes(void);
+/* End as a program ends that Ctrl-C has stopped, so that a calling script stops too. */
+_Noreturn void console_die_interrupted(void);
+/* Give the finished file `from` the name `to`, replacing what is there.  False on failure,
+ * with errno set. */
+bool console_replace_file(const char *from, const char *to);
+/* Seconds on a clock that never goes back. */
+double console_seconds(void);
+
+#endif

@@ -1,0 +1,37 @@
+/* console_posix.c - terminals, pipes, signals and clocks of POSIX systems.
+ * SPDX-License-Identifier: MIT */
+#include "console.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+bool console_is_terminal(FILE *f)
+{
+    return isatty(fileno(f)) == 1;
+}
+
+void console_ignore_closed_pipes(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+}
+
+_Noreturn void console_die_interrupted(void)
+{
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+    exit(130); /* only if the signal is blocked */
+}
+
+bool console_replace_file(const char *from, const char *to)
+{
+    return rename(from, to) == 0;
+}
+
+double console_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
