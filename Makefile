@@ -67,7 +67,7 @@ LDFLAGS += $(static) -Wl,--build-id=none -Wl,-z,noexecstack $(if $(filter 1,$(DE
 
 other   := $(if $(filter pthread,$(THREADS)),%_single.c,%_pthread.c) %_win32.c $(if $(filter x86_64,$(ARCH)),%_arm.c,%_x86.c)
 core    := $(filter-out $(other),$(wildcard runtime/core/*.c))
-kernels := $(wildcard runtime/kernels/$(ISA)/*.c)
+kernels := $(filter-out $(other),$(wildcard runtime/kernels/$(ISA)/*.c))
 cli     := $(filter-out $(wildcard runtime/cli/ml_*.c),$(wildcard runtime/cli/*.c))
 ref     := $(wildcard runtime/kernels/ref/*.c)
 checks  := $(wildcard tests/kernels/*.c)
@@ -75,6 +75,9 @@ units   := $(wildcard tests/unit/*.c)
 programs := $(patsubst runtime/cli/%.c,$(B)/%,$(wildcard runtime/cli/ml_*.c))
 tests    := $(patsubst tests/unit/%.c,$(B)/%,$(units)) $(if $(checks),$(B)/checkkern)
 fuzzers  := $(patsubst tests/fuzz/%.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+# A fuzz target replays files by itself; FUZZ_MAIN= leaves main to libFuzzer (nox -s fuzz).
+FUZZ_MAIN ?= tests/fuzz/replay.c
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 lib = $(call obj,$(core) $(kernels))
@@ -109,7 +112,7 @@ $(B)/checkkern: $(call obj,$(checks) $(ref) $(kernels)) $(B)/obj/runtime/core/pa
 	$(TOOL) -o $@ $^ $(LDFLAGS) -lm
 $(patsubst tests/unit/%.c,$(B)/%,$(units)): $(B)/%: $(B)/obj/tests/unit/%.o $(lib)
 	$(TOOL) -o $@ $^ $(LDFLAGS)
-$(fuzzers): $(B)/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(lib)
+$(fuzzers): $(B)/%: $(B)/obj/tests/fuzz/%.o $(call obj,$(FUZZ_MAIN)) $(lib)
 	$(TOOL) -o $@ $^ $(LDFLAGS)
 $(B)/libkrafla.so: $(patsubst $(B)/obj/%.o,$(B)/pic/%.o,$(lib)) runtime/krafla.map
 	$(TOOL) -shared -o $@ $(filter %.o,$^) -Wl,--build-id=none -Wl,-z,noexecstack -Wl,--version-script=runtime/krafla.map $(if $(filter pthread,$(THREADS)),-pthread) $(if $(filter 1,$(DEBUG)),,-s)

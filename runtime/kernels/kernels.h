@@ -46,6 +46,30 @@ struct pack_layout {
     uint8_t xor8, xor4;
 };
 
+/* Where block `block` of row `row` begins, in bytes: its scale, and its first `kbytes` of data (z = 0).
+ * The next z lies rows * kbytes further.  s_bytes is 2 or 4; d_bytes per row and block 32 (q8) or 16. */
+static inline size_t pack_superblock_offset(const struct pack_layout *l, size_t s_bytes,
+                                            size_t d_bytes, size_t k, size_t row, size_t block)
+{
+    const size_t supers = (k / KERN_BLOCK + l->blocks - 1) / l->blocks;
+    return (row / l->rows * supers + block / l->blocks) * l->blocks * l->rows * (s_bytes + d_bytes);
+}
+
+static inline size_t pack_scale_offset(const struct pack_layout *l, size_t s_bytes, size_t d_bytes,
+                                       size_t k, size_t row, size_t block)
+{
+    return pack_superblock_offset(l, s_bytes, d_bytes, k, row, block) +
+           (block % l->blocks * l->rows + row % l->rows) * s_bytes;
+}
+
+static inline size_t pack_data_offset(const struct pack_layout *l, size_t s_bytes, size_t d_bytes,
+                                      size_t k, size_t row, size_t block)
+{
+    return pack_superblock_offset(l, s_bytes, d_bytes, k, row, block) +
+           l->blocks * l->rows * s_bytes + block % l->blocks * l->rows * d_bytes +
+           row % l->rows * l->kbytes;
+}
+
 /* One matrix [rows][k].  packed: data is in this build's kern_layout[wtype],
  * 64-byte aligned; else it is in the file's layout (kern_layout_file[wtype]),
  * with no alignment at all. */
@@ -108,7 +132,8 @@ enum kern_kvtype { KERN_KV_F32 = 0, KERN_KV_F16 = 1, KERN_KV_Q8 = 2 };
 /* The cache of one layer and one KV head.  Positions come in blocks of 16,
  *     k  [pos/16][head_dim][16]      transposed: a lane is a position
  *     v  [pos][head_dim_padded]      padded with zeros to a multiple of 16
- * of f32, f16 or int8; int8 has scales ks[pos], vs[pos] (d = amax/127).
+ * of f32, f16 or int8; int8 has scales ks[pos], vs[pos] (d = amax/127, quantized
+ * like activations).  k, ks and vs are readable to a multiple of 16 positions.
  * Memory is zero before its first store, and 64-byte aligned. */
 struct kern_kv {
     void *k, *v;
@@ -123,12 +148,16 @@ void kern_kv_store(const struct kern_kv *kv, size_t pos, const float *k, const f
  * lie in one segment: m[h] = max score, l[h] = sum exp(score - m), o[h][head_dim]
  * = sum exp(score - m) * v, score = scale * dot(q[h], k[pos]) (soft-capped if
  * cap > 0).  Dots run over d in order, o over positions in order, l over 16
- * lanes (pos mod 16) in the fixed tree.  scratch: heads * KERN_SEGMENT floats. */
+ * lanes (pos mod 16) in the fixed tree.  int8: the dot of q with the integers
+ * is multiplied by ks[pos], then by scale; the weight of a position becomes
+ * exp(score - m) * vs[pos], rounded, before its fma into o; l has no vs.
+ * pos0 < pos1; scratch: heads * KERN_SEGMENT floats, o does not overlap q. */
 void kern_attend(float *o, float *m, float *l, const float *q, size_t heads,
                  const struct kern_kv *kv, size_t pos0, size_t pos1, float scale, float cap,
                  float *scratch);
 
-/* out[head_dim] = the segments o[s], m[s], l[s] (strides in floats) merged in order. */
+/* out[head_dim] = (sum exp(m[s] - M) * o[s]) / (sum exp(m[s] - M) * l[s]), M = max m, both
+ * chains in order of the segments s.  Strides are in floats; out may be o[0]. */
 void kern_attend_merge(float *out, const float *o, size_t o_stride, const float *m, const float *l,
                        size_t ml_stride, size_t segments, size_t head_dim);
 

@@ -1,0 +1,2 @@
+/* scalar_fused/dot.h - as scalar.  SPDX-License-Identifier: MIT */
+#include "../scalar/dot.h"

@@ -1,0 +1,34 @@
+/* tmpl/quantize.h - floats to int8 with one scale, the same rule everywhere:
+ * d = amax / 127, q = round-to-even(x * (127 / amax)).
+ *
+ * How the activations of a matmul lie in memory is each ISA's quantize.c.
+ * SPDX-License-Identifier: MIT */
+#ifndef TMPL_QUANTIZE_H
+#define TMPL_QUANTIZE_H
+
+#include <vec.h>
+
+/* Factor from floats to integers, and their scale in *d; both 0 for (nearly) nothing.
+ * |x| <= amax gives |x * factor| <= 127 * (1 + 2^-23), which rounds to 127: never -128. */
+static inline vf quantize_factor(float amax, float *d)
+{
+    if (amax < 1e-30f) {
+        *d = 0.0f;
+        return vf_set1(0.0f);
+    }
+    *d = amax / 127.0f;
+    return vf_set1(127.0f / amax);
+}
+
+/* q[0..31] of one block of 32 floats in their order; returns the scale. */
+static inline float quantize_block(int8_t *q, const float *x)
+{
+    const vf a = vf_load(x), b = vf_load(x + 16);
+    float d;
+    const vf factor = quantize_factor(vf_amax(vf_max(vf_abs(a), vf_abs(b))), &d);
+    vf_store_i8(q, vf_rint(vf_mul(a, factor)));
+    vf_store_i8(q + 16, vf_rint(vf_mul(b, factor)));
+    return d;
+}
+
+#endif
