@@ -17,7 +17,7 @@ from krafla_release.archives import programs
 from krafla_release.project import ROOT, ReleaseError, run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
@@ -39,11 +39,13 @@ def build_dir(isa: isas.Isa, *, threads: bool = True) -> Path:
     return ROOT / "build" / name
 
 
-def make(isa: isas.Isa, *goals: str, threads: bool = True, **variables: str) -> None:
-    """Run make for one row."""
+def make(
+    isa: isas.Isa, *goals: str, threads: bool = True, variables: Mapping[str, str] | None = None
+) -> None:
+    """Run make for one row, with more of the Makefile's variables if given."""
     words = [f"ISA={isa.name}", f"THREADS={'pthread' if threads else '1'}"]
     words += [f"CROSS={cross(isa)}"] if cross(isa) else []
-    words += [f"{name}={value}" for name, value in variables.items()]
+    words += [f"{name}={value}" for name, value in (variables or {}).items()]
     jobs = f"-j{os.cpu_count() or 1}"
     run("make", "--no-print-directory", jobs, *words, *goals, env={"LC_ALL": "C"})
 

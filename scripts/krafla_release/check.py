@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""Run everything that CI runs, step by step, and sum up what passed, failed and was not run.
+
+    PYTHONPATH=scripts .venv/bin/python -m krafla_release.check lint types
+
+`make check` runs this after scripts/bootstrap.sh.  The last line is "N passed, M failed", which
+counts the tests of all steps; a step without tests counts as one.  Logs stay in build/check/.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from krafla_release import testing
+from krafla_release.project import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LOGS = ROOT / "build" / "check"
+NOX = [sys.executable, "-m", "nox", "--no-error-on-missing-interpreters", "-s"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What came of one step."""
+
+    step: str
+    passed: int
+    failed: int
+    not_run: tuple[str, ...]
+    seconds: float
+
+
+def steps() -> dict[str, list[str]]:
+    """Return the steps and their commands, in order."""
+    fetch = [sys.executable, "scripts/fetch_models.py", "--optional"]
+    names = ["lint", "types", *testing.sessions(), "tests", "package", "smoke", "asan", "fuzz"]
+    return {"models": fetch} | {name: [*NOX, name] for name in names}
+
+
+def count(log: str, code: int) -> tuple[int, int]:
+    """Return how many tests passed and failed, from the summaries of pytest and of the C tests."""
+    summary = re.compile(
+        r"^(?:=+ |[\w.-]+: )?(?:\d+ \w+, )*\d+ (?:passed|failed|errors?)\b.*$", re.MULTILINE
+    )
+    lines = summary.findall(log)
+    passed = sum(int(n) for line in lines for n in re.findall(r"(\d+) passed", line))
+    failed = sum(int(n) for line in lines for n in re.findall(r"(\d+) (?:failed|errors?)\b", line))
+    if code and not failed:
+        failed = 1
+    if not code and not passed:
+        passed = 1
+    return passed, failed
+
+
+def run_step(step: str, command: list[str]) -> Result:
+    """Run one step, showing its output and keeping it."""
+    print(f"\n=== {step} ===", flush=True)
+    start = time.monotonic()
+    lines = []
+    with (
+        (LOGS / f"{step}.log").open("w") as log,
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            log.write(line)
+            lines.append(line)
+    output = "".join(lines)
+    passed, failed = count(output, process.returncode)
+    missing = tuple(dict.fromkeys(re.findall(r"not run: (.*)", output)))
+    return Result(step, passed, failed, missing, time.monotonic() - start)
+
+
+def summary(results: list[Result]) -> str:
+    """Return the report."""
+    lines = ["", "=== summary ==="]
+    for result in results:
+        word = "FAILED" if result.failed else "ok"
+        counts = f"{result.passed} passed, {result.failed} failed"
+        lines.append(f"  {result.step:24} {word:7} {counts:30} {result.seconds:6.1f} s")
+    for result in results:
+        lines += [f"  not run, {result.step}: {reason}" for reason in result.not_run]
+    passed, failed = (sum(getattr(r, name) for r in results) for name in ("passed", "failed"))
+    return "\n".join([*lines, "", f"{passed} passed, {failed} failed"])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the named steps, or all of them."""
+    wanted = list(sys.argv[1:] if argv is None else argv)
+    known = steps()
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        print(f"error: unknown step {unknown[0]}; known: {', '.join(known)}", file=sys.stderr)
+        return 2
+    LOGS.mkdir(parents=True, exist_ok=True)
+    os.environ["PATH"] = f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    results = [run_step(name, known[name]) for name in wanted or known]
+    print(summary(results))
+    return int(any(result.failed for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

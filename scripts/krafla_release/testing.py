@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Test the builds: one instruction set natively or emulated, the sanitizers, the fuzz targets.
+
+    PYTHONPATH=scripts python3 -m krafla_release.testing test-avx2
+
+A build that neither this CPU nor an emulator can run is announced as "not run", never skipped in
+silence.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import isas
+from krafla_release import build
+from krafla_release.project import ROOT, ReleaseError, run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
+FUZZ_SECONDS = 10
+
+
+def sessions() -> dict[str, isas.Isa]:
+    """Return test session names; the first row of a name has it plain, others add their arch."""
+    named: dict[str, isas.Isa] = {}
+    for isa in isas.load():
+        name = f"test-{isa.name}"
+        named[name if name not in named else f"{name}-{isa.arch}"] = isa
+    return {name: isa for name, isa in named.items() if isa.built}
+
+
+def not_run(what: str, reason: str) -> None:
+    """Announce a test that could not be run; `make check` lists these lines at its end."""
+    print(f"not run: {what}: {reason}", flush=True)
+
+
+def missing_tool(isa: isas.Isa) -> str | None:
+    """Return what stands in the way of building and running a row here, if anything does."""
+    cross = build.cross(isa)
+    tools = [f"{cross}gcc", isas.EMULATORS[isa.arch]] if cross else ["gcc"]
+    lacking = [tool for tool in tools if not shutil.which(tool)]
+    return f"{', '.join(lacking)} not installed" if lacking else None
+
+
+def runner(isa: isas.Isa) -> dict[str, str]:
+    """Return the make variables that let this machine run a built row, native if it can."""
+    if build.cross(isa):
+        return {}  # the Makefile knows the emulator of a cross build
+    program = build.build_dir(isa) / "ml_run"
+    probe = subprocess.run([program, "--probe"], capture_output=True, text=True, check=False)
+    if probe.returncode == 0:
+        return {}
+    emulator = isas.EMULATORS[isa.arch]
+    if isa.cpu and shutil.which(emulator):
+        return {"emulator": f"{emulator} -cpu {isa.cpu}"}
+    raise ReleaseError(probe.stderr.strip() or f"ml_run --probe ended with {probe.returncode}")
+
+
+def check_isa(name: str) -> None:
+    """Build a row with and without threads and run its C tests and end-to-end tests."""
+    isa = sessions()[name]
+    reason = missing_tool(isa)
+    if reason:
+        not_run(name, reason)
+        return
+    build.make(isa, "all")
+    try:
+        variables = runner(isa)
+    except ReleaseError as error:
+        not_run(name, str(error))
+        return
+    build.make(isa, "test", variables=variables)
+    build.make(isa, "e2e", variables=variables)
+    build.make(isa, "test", threads=False, variables=variables)
+
+
+def fastest() -> isas.Isa:
+    """Return the fastest row that this machine runs without an emulator; build what must be."""
+    for isa in isas.load(build.host_arch(), built=True):
+        build.make(isa, "all")
+        program = build.build_dir(isa) / "ml_run"
+        if subprocess.run([program, "--probe"], capture_output=True, check=False).returncode == 0:
+            return isa
+    raise ReleaseError(f"no build in runtime/kernels/isas.txt runs on this {build.host_arch()} CPU")
+
+
+def check_sanitized() -> None:
+    """Run the tests of the fastest build under the address, undefined and thread sanitizers."""
+    isa = fastest()
+    asan = {"B": "build/asan", "DEBUG": "1", "EXTRA_CFLAGS": SANITIZERS}
+    build.make(isa, "test", "e2e", variables=asan)
+    tsan = {"B": "build/tsan", "DEBUG": "1", "EXTRA_CFLAGS": "-fsanitize=thread"}
+    build.make(isa, "test", variables=tsan)
+
+
+def check_fuzz(seconds: int = FUZZ_SECONDS) -> None:
+    """Let libFuzzer look for new inputs, a while per target, starting from the kept corpus."""
+    compiler = next(filter(shutil.which, ("clang-14", "clang")), None)
+    if compiler is None:
+        not_run("fuzz", "clang not installed")
+        return
+    out = ROOT / "build" / "fuzz"
+    flags = f"-fsanitize=fuzzer {SANITIZERS}"
+    libfuzzer = {"CC": compiler, "B": "build/fuzz", "EXTRA_CFLAGS": flags, "FUZZ_MAIN": ""}
+    build.make(fastest(), "fuzz", variables=libfuzzer | {"DEBUG": "1"})
+    for source in sorted((ROOT / "tests/fuzz").glob("fuzz_*.c")):
+        found = out / f"{source.stem}.found"
+        found.mkdir(exist_ok=True)
+        corpus = source.parent / "corpus" / source.stem
+        limits = [f"-max_total_time={seconds}", "-timeout=10", "-verbosity=0"]
+        limits += [f"-artifact_prefix={out}/{source.stem}-"]
+        run(out / source.stem, *limits, found, *([corpus] if corpus.is_dir() else []))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one session by name."""
+    others = {"asan": check_sanitized, "fuzz": check_fuzz}
+    names = [*sessions(), *others]
+    args = list(sys.argv[1:] if argv is None else argv)
+    if len(args) != 1 or args[0] not in names:
+        print(f"usage: testing NAME, one of: {' '.join(names)}", file=sys.stderr)
+        return 2
+    try:
+        if args[0] in others:
+            others[args[0]]()
+        else:
+            check_isa(args[0])
+    except ReleaseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
