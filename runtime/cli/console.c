@@ -153,12 +153,14 @@ static void remember_interrupt(int number)
 void console_catch_interrupt(void)
 {
     interrupted = 0;
-    signal(SIGINT, remember_interrupt);
+    if (signal(SIGINT, remember_interrupt) == SIG_IGN)
+        signal(SIGINT, SIG_IGN); /* started in the background: stay deaf */
 }
 
 void console_release_interrupt(void)
 {
-    signal(SIGINT, SIG_DFL);
+    if (signal(SIGINT, SIG_DFL) == SIG_IGN)
+        signal(SIGINT, SIG_IGN);
 }
 
 bool console_interrupted(void)
