@@ -10,7 +10,7 @@ enum {
     PACK_K = 4,      /* bytes of one row kept together: one vpmaddubsw + vpmaddwd step */
     PACK_BLOCKS = 2, /* k-blocks of a super-block: 9 or 17 whole cache lines */
     TILE_COLS = 4,   /* columns per tile: 2 x 4 sums + 2 weights + activation + work of 16 ymm */
-    ATTN_HEADS = 4,  /* query heads per pass over the keys and values */
+    ATTN_SUMS = 4,   /* attention sums in registers, beside K or V and a broadcast */
 };
 
 #endif

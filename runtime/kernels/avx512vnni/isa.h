@@ -10,7 +10,7 @@ enum {
     PACK_K = 4,      /* bytes of one row kept together: one vpdpbusd step */
     PACK_BLOCKS = 2, /* k-blocks of a super-block: 9 or 17 whole cache lines */
     TILE_COLS = 12,  /* columns per register tile: 12 sums + 8 weights + scale + work of 32 zmm */
-    ATTN_HEADS = 8,  /* query heads per pass over the keys and values */
+    ATTN_SUMS = 24,  /* attention sums in registers, beside 4 of K or V and a broadcast */
 };
 
 #endif

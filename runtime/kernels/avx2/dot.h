@@ -1,0 +1,190 @@
+/* avx2/dot.h - activations and integer dot products without a dot product instruction.
+ *
+ * A lane of 32 bits is a row; two ymm hold the 16 rows of a panel.
+ *
+ * Q4: vpmaddubsw adds two products of unsigned weight (0..15) and signed activation bytes to a
+ * 16-bit half of the lane.  A whole block goes into one 16-bit sum, which starts at -8 times the
+ * sum of its activations: the result is at most 16*8*127 = 16256, and what wraps on the way does
+ * not matter.  One vpmaddwd adds the halves.
+ *
+ * Q8: one column multiplies |w| with sign(w)*a: two products are at most 2*127*127 = 32258, exact
+ * in 16 bits because neither is ever -128.  Many columns share a block widened to 16 bits and use
+ * vpmaddwd on activations of 16 bits, in the order that widening gives: (k0, k2), (k1, k3).
+ * SPDX-License-Identifier: MIT */
+#ifndef DOT_H
+#define DOT_H
+
+#include <string.h>
+
+#include <isa.h>
+#include <vec.h>
+
+#include "kernels.h"
+
+/* Activations of [blocks][cols] blocks, block-major. */
+struct dot_acts {
+    int8_t *q;      /* [blocks][cols][32] */
+    int16_t *wide;  /* [blocks][cols][32], quads as k0 k2 k1 k3 */
+    float *d;       /* [blocks][cols] */
+    int32_t *start; /* [blocks][cols]: two int16, -8 * sum of (k0, k1), (k2, k3) of all quads */
+};
+
+enum { DOT_ACT_BYTES = 32 + 64 + 2 * 4 }; /* per block and column */
+
+KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
+{
+    const size_t n = k / KERN_BLOCK * cols;
+    int8_t *q = (int8_t *)acts;
+    int16_t *wide = (int16_t *)(q + KERN_BLOCK * n);
+    float *d = (float *)(wide + KERN_BLOCK * n);
+    return (struct dot_acts){q, wide, d, (int32_t *)(d + n)};
+}
+
+KR_INLINE __m256i dot_broadcast(const void *p)
+{
+    int32_t quad;
+    memcpy(&quad, p, sizeof quad);
+    return _mm256_set1_epi32(quad);
+}
+
+KR_INLINE __m256i dot_load(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+KR_INLINE vf dot_to_float(__m256i lo, __m256i hi)
+{
+    return (vf){_mm256_cvtepi32_ps(lo), _mm256_cvtepi32_ps(hi)};
+}
+
+/* ---- one column ---------------------------------------------------------------------------- */
+
+KR_INLINE __m256i dot_q4_step(__m256i sum, __m256i w, __m256i a_low, __m256i a_high)
+{
+    const __m256i nibble = _mm256_set1_epi8(15);
+    const __m256i low = _mm256_and_si256(w, nibble);
+    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(w, 4), nibble);
+    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(low, a_low));
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(high, a_high));
+}
+
+KR_INLINE vf dot_block_q4(const uint8_t *quads, const struct dot_acts *a, size_t at)
+{
+    const int8_t *q = a->q + KERN_BLOCK * at;
+    __m256i lo = dot_broadcast(a->start + at), hi = lo;
+    for (int z = 0; z < 4; z++) {
+        const __m256i a_low = dot_broadcast(q + 4 * z), a_high = dot_broadcast(q + 16 + 4 * z);
+        lo = dot_q4_step(lo, dot_load(quads + 64 * z), a_low, a_high);
+        hi = dot_q4_step(hi, dot_load(quads + 64 * z + 32), a_low, a_high);
+    }
+    const __m256i one = _mm256_set1_epi16(1);
+    return dot_to_float(_mm256_madd_epi16(lo, one), _mm256_madd_epi16(hi, one));
+}
+
+KR_INLINE __m256i dot_q8_step(__m256i sum, __m256i stored, __m256i a)
+{
+    const __m256i w = _mm256_xor_si256(stored, _mm256_set1_epi8(-128));
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+KR_INLINE vf dot_block_q8(const uint8_t *quads, const struct dot_acts *a, size_t at)
+{
+    const int8_t *q = a->q + KERN_BLOCK * at;
+    __m256i lo = _mm256_setzero_si256(), hi = lo;
+    for (int z = 0; z < 8; z++) {
+        const __m256i v = dot_broadcast(q + 4 * z);
+        lo = dot_q8_step(lo, dot_load(quads + 64 * z), v);
+        hi = dot_q8_step(hi, dot_load(quads + 64 * z + 32), v);
+    }
+    return dot_to_float(lo, hi);
+}
+
+KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct dot_acts *a,
+                       size_t at)
+{
+    return wtype == KERN_Q4 ? dot_block_q4(quads, a, at) : dot_block_q8(quads, a, at);
+}
+
+/* ---- many columns -------------------------------------------------------------------------- */
+
+/* A block unpacked for them, in steps of 64 bytes: the two ymm of one multiplication.
+ * Q4: 8 steps of four bytes of k; Q8: 16 steps of two words. */
+struct dot_weights {
+    KR_ALIGNED(64) uint8_t step[16][64];
+};
+
+KR_INLINE void dot_unpack(enum kern_wtype wtype, struct dot_weights *u, const uint8_t *quads)
+{
+    for (int half = 0; half < 64; half += 32) {
+        if (wtype == KERN_Q4) {
+            const __m256i nibble = _mm256_set1_epi8(15);
+            for (int z = 0; z < 4; z++) {
+                const __m256i w = dot_load(quads + 64 * z + half);
+                const __m256i high = _mm256_and_si256(_mm256_srli_epi16(w, 4), nibble);
+                _mm256_store_si256((__m256i *)(u->step[z] + half), _mm256_and_si256(w, nibble));
+                _mm256_store_si256((__m256i *)(u->step[4 + z] + half), high);
+            }
+        } else {
+            for (int z = 0; z < 8; z++) {
+                const __m256i sign = _mm256_set1_epi8(-128);
+                const __m256i w = _mm256_xor_si256(dot_load(quads + 64 * z + half), sign);
+                const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8);
+                _mm256_store_si256((__m256i *)(u->step[2 * z] + half), even);
+                _mm256_store_si256((__m256i *)(u->step[2 * z + 1] + half), _mm256_srai_epi16(w, 8));
+            }
+        }
+    }
+}
+
+KR_INLINE __m256i dot_add(enum kern_wtype wtype, __m256i sum, __m256i w, __m256i v)
+{
+    return wtype == KERN_Q4 ? _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, v))
+                            : _mm256_add_epi32(sum, _mm256_madd_epi16(w, v));
+}
+
+/* n columns from `at` on, n a constant of at most TILE_COLS. */
+KR_INLINE void dot_tile(enum kern_wtype wtype, float *sums, const struct dot_weights *u, vf scale,
+                        const struct dot_acts *a, size_t at, const int n)
+{
+    const int steps = wtype == KERN_Q4 ? 8 : 16, column = 4 * steps;
+    const int8_t *x =
+        wtype == KERN_Q4 ? a->q + KERN_BLOCK * at : (const int8_t *)(a->wide + KERN_BLOCK * at);
+    __m256i lo[TILE_COLS], hi[TILE_COLS];
+    KR_UNROLL
+    for (int c = 0; c < n; c++)
+        lo[c] = hi[c] =
+            wtype == KERN_Q4 ? dot_broadcast(a->start + at + c) : _mm256_setzero_si256();
+    for (int z = 0; z < steps; z++) {
+        const __m256i w_lo = dot_load(u->step[z]), w_hi = dot_load(u->step[z] + 32);
+        KR_UNROLL
+        for (int c = 0; c < n; c++) {
+            const __m256i v = dot_broadcast(x + column * c + 4 * z);
+            lo[c] = dot_add(wtype, lo[c], w_lo, v);
+            hi[c] = dot_add(wtype, hi[c], w_hi, v);
+        }
+    }
+    const __m256i one = _mm256_set1_epi16(1);
+    KR_UNROLL
+    for (int c = 0; c < n; c++) {
+        const vf dot = wtype == KERN_Q4 ? dot_to_float(_mm256_madd_epi16(lo[c], one),
+                                                       _mm256_madd_epi16(hi[c], one))
+                                        : dot_to_float(lo[c], hi[c]);
+        const vf d = vf_mul(scale, vf_set1(a->d[at + (size_t)c]));
+        vf_store(sums + 16 * c, vf_fma(d, dot, vf_load(sums + 16 * c)));
+    }
+}
+
+KR_INLINE void dot_block_cols(enum kern_wtype wtype, float *sums, const uint8_t *quads, vf scale,
+                              const struct dot_acts *a, size_t at, size_t n)
+{
+    struct dot_weights u;
+    dot_unpack(wtype, &u, quads);
+    size_t c = 0;
+    for (; c + TILE_COLS <= n; c += TILE_COLS)
+        dot_tile(wtype, sums + 16 * c, &u, scale, a, at + c, TILE_COLS);
+    for (; c < n; c++)
+        dot_tile(wtype, sums + 16 * c, &u, scale, a, at + c, 1);
+}
+
+#endif

@@ -1,0 +1,104 @@
+/* avx512vnni/dot.h - activations and integer dot products with vpdpbusd.
+ *
+ * vpdpbusd adds four products of unsigned weight bytes and signed activation bytes to each 32-bit
+ * lane, and a lane is a row:
+ *
+ *        lane     0           1          ...  15
+ *   weights  | r0 k0..3 | r1 k0..3 | ... | r15 k0..3 |    unsigned: q + 8 or q + 128
+ *   acts     |  k0..3   |  k0..3   | ... |   k0..3   |    one broadcast dword
+ *
+ * The offset 8 or 128 is undone by where the sum starts: at -8 or -128 times the sum of the block's
+ * activations.  |sum| <= 32*255*127, so nothing comes near 2^31.
+ * SPDX-License-Identifier: MIT */
+#ifndef DOT_H
+#define DOT_H
+
+#include <string.h>
+
+#include <vec.h>
+
+#include "kernels.h"
+
+/* Activations of [blocks][cols] blocks, block-major. */
+struct dot_acts {
+    int8_t *q;         /* [blocks][cols][32] */
+    float *d;          /* [blocks][cols] */
+    int32_t *start[2]; /* [blocks][cols], by wtype: -128 or -8 times the sum of q */
+};
+
+enum { DOT_ACT_BYTES = 32 + 3 * 4 }; /* per block and column */
+
+KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
+{
+    const size_t n = k / KERN_BLOCK * cols;
+    int8_t *q = (int8_t *)acts;
+    float *d = (float *)(q + KERN_BLOCK * n);
+    int32_t *start = (int32_t *)(d + n);
+    return (struct dot_acts){q, d, {[KERN_Q8] = start, [KERN_Q4] = start + n}};
+}
+
+KR_INLINE __m512i dot_broadcast(const int8_t *p)
+{
+    int32_t quad;
+    memcpy(&quad, p, sizeof quad);
+    return _mm512_set1_epi32(quad);
+}
+
+/* The eight quads of a block as bytes, k = 4z..4z+3 in w[z]. */
+struct dot_weights {
+    __m512i w[8];
+};
+
+KR_INLINE struct dot_weights dot_unpack(enum kern_wtype wtype, const uint8_t *quads)
+{
+    struct dot_weights u;
+    if (wtype == KERN_Q8) {
+        for (int z = 0; z < 8; z++)
+            u.w[z] = _mm512_load_si512(quads + 64 * z);
+        return u;
+    }
+    const __m512i nibble = _mm512_set1_epi8(15);
+    for (int z = 0; z < 4; z++) {
+        const __m512i x = _mm512_load_si512(quads + 64 * z);
+        u.w[z] = _mm512_and_si512(x, nibble);
+        u.w[4 + z] = _mm512_and_si512(_mm512_srli_epi16(x, 4), nibble);
+    }
+    return u;
+}
+
+/* Many columns share u: one chain, so that it needs one register; the others hide its latency. */
+KR_INLINE vf dot_column(enum kern_wtype wtype, const struct dot_weights *u,
+                        const struct dot_acts *a, size_t at)
+{
+    const int8_t *q = a->q + KERN_BLOCK * at;
+    __m512i sum = _mm512_set1_epi32(a->start[wtype][at]);
+    for (int z = 0; z < 8; z++)
+        sum = _mm512_dpbusd_epi32(sum, u->w[z], dot_broadcast(q + 4 * z));
+    return _mm512_cvtepi32_ps(sum);
+}
+
+/* One column alone: two chains of half the length. */
+KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct dot_acts *a,
+                       size_t at)
+{
+    const struct dot_weights u = dot_unpack(wtype, quads);
+    const int8_t *q = a->q + KERN_BLOCK * at;
+    __m512i low = _mm512_set1_epi32(a->start[wtype][at]), high = _mm512_setzero_si512();
+    for (int z = 0; z < 4; z++) {
+        low = _mm512_dpbusd_epi32(low, u.w[z], dot_broadcast(q + 4 * z));
+        high = _mm512_dpbusd_epi32(high, u.w[4 + z], dot_broadcast(q + 16 + 4 * z));
+    }
+    return _mm512_cvtepi32_ps(_mm512_add_epi32(low, high));
+}
+
+KR_INLINE void dot_block_cols(enum kern_wtype wtype, float *sums, const uint8_t *quads, vf scale,
+                              const struct dot_acts *a, size_t at, size_t n)
+{
+    const struct dot_weights u = dot_unpack(wtype, quads);
+    for (size_t c = 0; c < n; c++, sums += 16) {
+        const vf d = vf_mul(scale, vf_set1(a->d[at + c]));
+        vf_store(sums, vf_fma(d, dot_column(wtype, &u, a, at + c), vf_load(sums)));
+    }
+}
+
+#endif

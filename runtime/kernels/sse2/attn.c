@@ -1,0 +1,6 @@
+/* sse2/attn.c - attention over 16 positions or dimensions at a time, four xmm.
+ * SPDX-License-Identifier: MIT */
+#include <isa.h>
+#include <vec.h>
+
+#include "attn.tmpl.h"

@@ -1,0 +1,160 @@
+/* tmpl/p16.h - panels of 16 rows with 4 bytes of a row together: layouts q8p16x4 and q4p16x4.
+ *
+ * It owns where things lie and the walk: panels, blocks in order, the one float chain per output;
+ * and the rows of a file-layout matrix, which are gathered block by block into the same shape, so
+ * that packed and not packed give the same bits.  The integer dot products are <dot.h>'s:
+ *
+ *   struct dot_acts, dot_acts_view(acts, k, cols)
+ *       where the parts of the activations lie; scales d[blocks][cols]
+ *   vf dot_block(wtype, quads, a, at)
+ *       16 exact dots of one block with column at = block * cols + column, as floats
+ *   void dot_block_cols(wtype, sums, quads, scale, a, at, n)
+ *       sums[n][16] = fma(scale * d, dot, sums) for the n columns from `at` on
+ *
+ * The types are constants wherever these are inlined (matmul_p16.tmpl.h), so every size is one too.
+ * SPDX-License-Identifier: MIT */
+#ifndef TMPL_P16_H
+#define TMPL_P16_H
+
+#include <string.h>
+
+#include <dot.h>
+#include <isa.h>
+#include <vec.h>
+
+#include "compiler.h"
+#include "kernels.h"
+
+/* Bytes of the weights of a block of one row, of a scale, and of a super-block. */
+KR_INLINE size_t p16_row_data(enum kern_wtype w)
+{
+    return w == KERN_Q4 ? KERN_BLOCK / 2 : KERN_BLOCK;
+}
+
+KR_INLINE size_t p16_scale(enum kern_stype s)
+{
+    return s == KERN_F16 ? sizeof(uint16_t) : sizeof(float);
+}
+
+KR_INLINE size_t p16_super(enum kern_wtype w, enum kern_stype s)
+{
+    return PACK_BLOCKS * PACK_ROWS * (p16_scale(s) + p16_row_data(w));
+}
+
+/* 16 scales in a row. */
+KR_INLINE vf p16_load_scales(enum kern_stype s, const void *scales)
+{
+    return s == KERN_F16 ? vf_load_f16(scales) : vf_load(scales);
+}
+
+/* Block i, 0 or 1, of the super-block at `super`: its scales and its quads. */
+KR_INLINE const uint8_t *p16_scales(enum kern_stype s, const uint8_t *super, size_t i)
+{
+    return super + i * PACK_ROWS * p16_scale(s);
+}
+
+KR_INLINE const uint8_t *p16_quads(enum kern_wtype w, enum kern_stype s, const uint8_t *super,
+                                   size_t i)
+{
+    return super + PACK_ROWS * (PACK_BLOCKS * p16_scale(s) + i * p16_row_data(w));
+}
+
+/* Bytes of a panel of `blocks` blocks; an odd number is padded. */
+KR_INLINE size_t p16_panel(enum kern_wtype w, enum kern_stype s, size_t blocks)
+{
+    return (blocks + 1) / PACK_BLOCKS * p16_super(w, s);
+}
+
+/* dst[0..n) = v; a panel at the end of the matrix has n < 16 rows. */
+KR_INLINE void p16_store(float *dst, vf v, size_t n)
+{
+    if (n == PACK_ROWS)
+        vf_store(dst, v);
+    else
+        vf_store_n(dst, v, n);
+}
+
+/* ---- one column: the sums of a panel stay in a register ---------------------------------- */
+
+KR_INLINE vf p16_column_step(enum kern_wtype w, enum kern_stype s, vf sum, const uint8_t *super,
+                             size_t i, const struct dot_acts *a, size_t b)
+{
+    const vf scale = vf_mul(p16_load_scales(s, p16_scales(s, super, i)), vf_set1(a->d[b]));
+    return vf_fma(scale, dot_block(w, p16_quads(w, s, super, i), a, b), sum);
+}
+
+KR_INLINE void p16_column(enum kern_wtype w, enum kern_stype s, float *dst,
+                          const struct kern_matrix *m, const struct dot_acts *a, size_t row0,
+                          size_t row1)
+{
+    const size_t blocks = m->k / KERN_BLOCK;
+    const uint8_t *super = (const uint8_t *)m->data + row0 / PACK_ROWS * p16_panel(w, s, blocks);
+    for (size_t r = row0; r < row1; r += PACK_ROWS) {
+        vf sum = vf_set1(0.0f);
+        for (size_t b = 0; b + 1 < blocks; b += 2, super += p16_super(w, s)) {
+            sum = p16_column_step(w, s, sum, super, 0, a, b);
+            sum = p16_column_step(w, s, sum, super, 1, a, b + 1);
+        }
+        if (blocks % 2) { /* the other half is padding */
+            sum = p16_column_step(w, s, sum, super, 0, a, blocks - 1);
+            super += p16_super(w, s);
+        }
+        p16_store(dst + (r - row0), sum, row1 - r < PACK_ROWS ? row1 - r : PACK_ROWS);
+    }
+}
+
+/* ---- several columns: a block is unpacked once and meets all of them ---------------------- */
+
+/* Block b of rows r..r+15 of a file-layout matrix, in panel order; rows from the end of the matrix
+ * on repeat the last one. */
+KR_INLINE void p16_gather(enum kern_wtype w, enum kern_stype s, uint8_t *quads, uint8_t *scales,
+                          const struct kern_matrix *m, size_t r, size_t b)
+{
+    const size_t bytes = p16_scale(s) + p16_row_data(w), row_bytes = m->k / KERN_BLOCK * bytes;
+    for (size_t i = 0; i < PACK_ROWS; i++) {
+        const size_t row = r + i < m->rows ? r + i : m->rows - 1;
+        const uint8_t *block = (const uint8_t *)m->data + row * row_bytes + b * bytes;
+        memcpy(scales + i * p16_scale(s), block, p16_scale(s));
+        block += p16_scale(s);
+        for (size_t z = 0; z < p16_row_data(w) / PACK_K; z++) {
+            uint32_t quad;
+            memcpy(&quad, block + z * PACK_K, sizeof quad);
+            quad ^= w == KERN_Q8 ? 0x80808080u : 0;
+            memcpy(quads + (z * PACK_ROWS + i) * PACK_K, &quad, sizeof quad);
+        }
+    }
+}
+
+/* Columns [col0, cols) of rows [row0, row1). */
+KR_INLINE void p16_columns(enum kern_wtype w, enum kern_stype s, float *dst, size_t dst_stride,
+                           const struct kern_matrix *m, const struct dot_acts *a, size_t cols,
+                           size_t col0, size_t row0, size_t row1)
+{
+    KR_ALIGNED(64) float sums[KERN_MAX_COLS * PACK_ROWS];
+    KR_ALIGNED(64) uint8_t gathered[PACK_ROWS * KERN_BLOCK];
+    KR_ALIGNED(64) uint8_t gathered_scales[PACK_ROWS * sizeof(float)];
+    const size_t n = cols - col0, blocks = m->k / KERN_BLOCK;
+    const uint8_t *quads = gathered, *scales = gathered_scales;
+
+    for (size_t r = row0; r < row1; r += PACK_ROWS) {
+        memset(sums, 0, n * PACK_ROWS * sizeof *sums);
+        for (size_t b = 0; b < blocks; b++) {
+            if (m->packed) {
+                const uint8_t *super = (const uint8_t *)m->data +
+                                       r / PACK_ROWS * p16_panel(w, s, blocks) +
+                                       b / PACK_BLOCKS * p16_super(w, s);
+                quads = p16_quads(w, s, super, b % PACK_BLOCKS);
+                scales = p16_scales(s, super, b % PACK_BLOCKS);
+            } else {
+                p16_gather(w, s, gathered, gathered_scales, m, r, b);
+            }
+            dot_block_cols(w, sums, quads, p16_load_scales(s, scales), a, b * cols + col0, n);
+        }
+        const size_t rows = row1 - r < PACK_ROWS ? row1 - r : PACK_ROWS;
+        for (size_t c = 0; c < n; c++)
+            p16_store(dst + (col0 + c) * dst_stride + (r - row0), vf_load(sums + c * PACK_ROWS),
+                      rows);
+    }
+}
+
+#endif
