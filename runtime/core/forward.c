@@ -1,0 +1,393 @@
+/* forward.c - the transformer, in the order of its equations, shapes on the right.
+ *
+ * T tokens at once; every matrix product is split into contiguous ranges of
+ * row panels, everything else by token.  Which thread does what never changes
+ * a bit: a result is computed whole by one kernel call.
+ * SPDX-License-Identifier: MIT */
+#include "forward.h"
+
+#include <string.h>
+#include <time.h>
+
+enum {
+    PANEL = KERN_LANES,    /* rows that a kernel call starts and ends at */
+    SMALL_WORK = 1 << 18,  /* multiplications below which the pool is not asked */
+    CHUNKS_PER_THREAD = 4, /* so that a slow thread can be helped */
+    FFN_ROWS = KERN_BLOCK, /* hidden rows per inner step of a batch: gate and up stay in cache */
+    MANY_TOKENS = 8,       /* from here on norms and RoPE are worth the pool */
+    MAX_PARTS = 3,         /* matrices of one dispatch */
+};
+
+bool kr_forward_split(const struct kr_forward *f, size_t work)
+{
+    return work >= SMALL_WORK && kr_pool_threads(f->pool) > 1;
+}
+
+void kr_forward_run(struct kr_forward *f, kr_chunk_fn *fn, void *arg, size_t chunks, size_t work)
+{
+    if (kr_forward_split(f, work)) {
+        kr_pool_run(f->pool, fn, arg, chunks);
+        return;
+    }
+    for (size_t i = 0; i < chunks; i++)
+        fn(arg, i, 0);
+}
+
+/* ---- time ------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The time since the last call goes to this stage. */
+static void end_stage(struct kr_forward *f, enum kr_stage stage)
+{
+    if (!f->profile)
+        return;
+    const double t = now();
+    f->seconds[stage] += t - f->mark;
+    f->mark = t;
+}
+
+/* ---- matrix products ---------------------------------------------------------------------- */
+
+/* Up to three matrices of the same k applied to the same activations. */
+struct products {
+    const struct kern_matrix *w[MAX_PARTS];
+    float *dst[MAX_PARTS]; /* [cols][dst_stride] */
+    size_t parts;
+    const void *acts;
+    size_t dst_stride, cols;
+    size_t panels, chunks; /* of all matrices together */
+};
+
+static size_t panels_of(const struct kern_matrix *w)
+{
+    return (w->rows + PANEL - 1) / PANEL;
+}
+
+static void product_chunk(void *arg, size_t chunk, size_t thread)
+{
+    (void)thread;
+    const struct products *p = arg;
+    const size_t from = p->panels * chunk / p->chunks, to = p->panels * (chunk + 1) / p->chunks;
+    size_t base = 0; /* first panel of part i */
+    for (size_t i = 0; i < p->parts; i++) {
+        const struct kern_matrix *w = p->w[i];
+        const size_t end = base + panels_of(w);
+        const size_t first = from > base ? from : base, last = to < end ? to : end;
+        if (first < last) {
+            const size_t row0 = (first - base) * PANEL;
+            const size_t row1 = last == end ? w->rows : (last - base) * PANEL;
+            kern_matmul(p->dst[i] + row0, p->dst_stride, w, p->acts, p->cols, row0, row1);
+        }
+        base = end;
+    }
+}
+
+static void multiply(struct kr_forward *f, struct products *p)
+{
+    size_t rows = 0;
+    for (size_t i = 0; i < p->parts; i++) {
+        p->panels += panels_of(p->w[i]);
+        rows += p->w[i]->rows;
+    }
+    const size_t work = rows * p->w[0]->k * p->cols;
+    const size_t wanted = kr_pool_threads(f->pool) * CHUNKS_PER_THREAD;
+    p->chunks = !kr_forward_split(f, work) ? 1 : wanted < p->panels ? wanted : p->panels;
+    kr_forward_run(f, product_chunk, p, p->chunks, work);
+}
+
+/* ---- by token ------------------------------------------------------------------------------- */
+
+/* What the functions of this section know about the step. */
+struct by_token {
+    struct kr_forward *f;
+    const struct kr_step *s;
+    const struct kr_layer *layer;
+    size_t index; /* of the layer */
+    size_t first; /* tokens [first, cols) are alive; the buffers' rows stay where they are */
+    const float *post_norm; /* of the block that has just ended, or NULL */
+    const float *next_norm; /* in front of the next block */
+};
+
+static void each_token(const struct by_token *b, kr_chunk_fn *fn)
+{
+    const size_t tokens = b->s->cols - b->first;
+    kr_forward_run(b->f, fn, (void *)b, tokens, tokens >= MANY_TOKENS ? SMALL_WORK : 0);
+}
+
+/* acts_x[t] = quantize(rmsnorm(x[t])) among the tokens that are alive                  [dim] */
+static void norm_token(const struct by_token *b, size_t t, size_t thread)
+{
+    struct kr_forward *f = b->f;
+    const size_t dim = (size_t)f->m->dim, alive = b->s->cols - b->first;
+    float *normed = f->norm + thread * dim;
+    kern_rmsnorm(normed, f->x + t * dim, b->next_norm, dim, f->m->norm_eps);
+    kern_quantize(f->acts_x, dim, alive, t - b->first, t - b->first + 1, 0, dim / KERN_BLOCK,
+                  normed, dim);
+}
+
+static void embed_token(void *arg, size_t t, size_t thread)
+{
+    const struct by_token *b = arg;
+    struct kr_forward *f = b->f;
+    const size_t dim = (size_t)f->m->dim, head_dim = (size_t)f->m->head_dim;
+    const uint32_t pos = (uint32_t)(b->s->pos + t);
+
+    kern_embed(f->x + t * dim, &f->m->embed, (size_t)b->s->tokens[t], f->m->embed_scale);
+    const float *const freq[2] = {f->m->rope_freq, f->m->rope_freq_local};
+    for (size_t i = 0; i < 2 && freq[i]; i++)
+        kern_rope_angles(f->cs[i] + t * head_dim, f->sn[i] + t * head_dim, freq[i], head_dim / 2,
+                         pos);
+    norm_token(b, t, thread);
+}
+
+/* Norm each head of q and k, turn them by the position, store k and v. */
+static void store_token(void *arg, size_t t, size_t thread)
+{
+    (void)thread;
+    const struct by_token *b = arg;
+    struct kr_forward *f = b->f;
+    const struct kr_layer *l = b->layer;
+    const size_t head_dim = (size_t)f->m->head_dim, pos = b->s->pos + t;
+    const size_t heads = (size_t)f->m->n_heads, kv_heads = (size_t)f->m->n_kv_heads;
+    float *q = f->qkv + t * (heads + 2 * kv_heads) * head_dim;     /* [heads][head_dim] */
+    float *k = q + heads * head_dim, *v = k + kv_heads * head_dim; /* [kv_heads][head_dim] */
+
+    for (size_t h = 0; l->q_norm && h < heads; h++)
+        kern_rmsnorm(q + h * head_dim, q + h * head_dim, l->q_norm, head_dim, f->m->norm_eps);
+    for (size_t h = 0; l->k_norm && h < kv_heads; h++)
+        kern_rmsnorm(k + h * head_dim, k + h * head_dim, l->k_norm, head_dim, f->m->norm_eps);
+
+    const size_t base = l->local && f->m->rope_freq_local;
+    const float *cs = f->cs[base] + t * head_dim, *sn = f->sn[base] + t * head_dim;
+    kern_rope(q, heads, head_dim, head_dim, cs, sn);
+    kern_rope(k, kv_heads, head_dim, head_dim, cs, sn);
+
+    for (size_t h = 0; h < kv_heads; h++) {
+        const struct kern_kv kv = kr_kvcache_at(f->kv, b->index, h, pos / KERN_SEGMENT);
+        kern_kv_store(&kv, pos % KERN_SEGMENT, k + h * head_dim, v + h * head_dim);
+    }
+}
+
+static void quantize_att_token(void *arg, size_t i, size_t thread)
+{
+    (void)thread;
+    const struct by_token *b = arg;
+    struct kr_forward *f = b->f;
+    const size_t q_dim = (size_t)f->m->n_heads * (size_t)f->m->head_dim;
+    kern_quantize(f->acts_att, q_dim, b->s->cols - b->first, i, i + 1, 0, q_dim / KERN_BLOCK,
+                  f->att + (b->first + i) * q_dim, q_dim);
+}
+
+/* x += post_norm(y), then on to the next block's input. */
+static void residual_token(void *arg, size_t i, size_t thread)
+{
+    const struct by_token *b = arg;
+    struct kr_forward *f = b->f;
+    const size_t dim = (size_t)f->m->dim, t = b->first + i;
+    float *y = f->y + i * dim;
+    if (b->post_norm)
+        kern_rmsnorm(y, y, b->post_norm, dim, f->m->norm_eps);
+    kern_add(f->x + t * dim, y, dim);
+    if (b->next_norm)
+        norm_token(b, t, thread);
+}
+
+/* ---- the feed-forward block ----------------------------------------------------------------- */
+
+struct ffn {
+    struct kr_forward *f;
+    const struct kr_layer *layer;
+    size_t cols;
+    size_t blocks, chunks; /* hidden rows in blocks of 32 */
+};
+
+/* A range of hidden rows: both products, the gate, and quantized into acts_hidden. */
+static void ffn_chunk(void *arg, size_t chunk, size_t thread)
+{
+    const struct ffn *n = arg;
+    struct kr_forward *f = n->f;
+    const size_t hidden = (size_t)f->m->hidden_dim;
+    const size_t from = n->blocks * chunk / n->chunks * KERN_BLOCK;
+    const size_t to = n->blocks * (chunk + 1) / n->chunks * KERN_BLOCK;
+    const size_t step = n->cols == 1 ? to - from : FFN_ROWS;
+    float *gate = f->ffn + thread * f->ffn_stride; /* [cols][step] */
+    float *up = gate + n->cols * step;             /* [cols][step] */
+
+    for (size_t row = from; row < to; row += step) {
+        kern_matmul(gate, step, &n->layer->gate, f->acts_x, n->cols, row, row + step);
+        kern_matmul(up, step, &n->layer->up, f->acts_x, n->cols, row, row + step);
+        if (f->m->activation == KR_SILU)
+            kern_silu_mul(gate, gate, up, n->cols * step);
+        else
+            kern_gelu_mul(gate, gate, up, n->cols * step);
+        kern_quantize(f->acts_hidden, hidden, n->cols, 0, n->cols, row / KERN_BLOCK,
+                      (row + step) / KERN_BLOCK, gate, step);
+    }
+}
+
+static void gate_and_up(struct kr_forward *f, const struct kr_layer *layer, size_t cols)
+{
+    struct ffn n = {.f = f, .layer = layer, .cols = cols};
+    n.blocks = (size_t)f->m->hidden_dim / KERN_BLOCK;
+    const size_t work = 2 * (size_t)f->m->hidden_dim * (size_t)f->m->dim * cols;
+    const size_t wanted = kr_pool_threads(f->pool) * CHUNKS_PER_THREAD;
+    n.chunks = !kr_forward_split(f, work) ? 1 : wanted < n.blocks ? wanted : n.blocks;
+    kr_forward_run(f, ffn_chunk, &n, n.chunks, work);
+}
+
+/* ---- a layer -------------------------------------------------------------------------------- */
+
+static void qkv(struct by_token *b)
+{
+    struct kr_forward *f = b->f;
+    const struct kr_layer *l = b->layer;
+    float *q = f->qkv, *k = q + l->wq.rows, *v = k + l->wk.rows;
+    struct products p = {.w = {&l->wq, &l->wk, &l->wv}, /* [rows][dim] */
+                         .dst = {q, k, v},
+                         .parts = 3,
+                         .acts = f->acts_x,
+                         .dst_stride = (size_t)l->wq.rows + l->wk.rows + l->wv.rows,
+                         .cols = b->s->cols};
+    multiply(f, &p);
+    each_token(b, store_token);
+}
+
+/* y[i] = w acts[i] for the tokens alive                                               [dim] */
+static void project(struct by_token *b, const struct kern_matrix *w, const void *acts)
+{
+    struct products p = {.w = {w},
+                         .dst = {b->f->y},
+                         .parts = 1,
+                         .acts = acts,
+                         .dst_stride = (size_t)b->f->m->dim,
+                         .cols = b->s->cols - b->first};
+    multiply(b->f, &p);
+}
+
+/* x -> x + wo attention(norm(x)) -> x + down (act(gate norm(x)) * up norm(x)).  acts_x holds the
+ * quantized attn_norm(x) before, and the next layer's after. */
+static void layer_step(struct by_token *b, const float *next_layer_norm)
+{
+    struct kr_forward *f = b->f;
+    const struct kr_layer *l = b->layer;
+
+    qkv(b);
+    end_stage(f, KR_STAGE_QKV);
+
+    const bool last = b->index + 1 == (size_t)f->m->n_layers;
+    if (last) /* nobody reads the other tokens any more */
+        b->first = b->s->first_needed;
+    if (b->first == b->s->cols)
+        return;
+
+    kr_attention(f, b->s, b->index, b->first);
+    each_token(b, quantize_att_token);
+    end_stage(f, KR_STAGE_ATTENTION);
+
+    project(b, &l->wo, f->acts_att);
+    b->post_norm = l->attn_post_norm;
+    b->next_norm = l->ffn_norm;
+    each_token(b, residual_token);
+    end_stage(f, KR_STAGE_WO);
+
+    gate_and_up(f, l, b->s->cols - b->first);
+    project(b, &l->down, f->acts_hidden);
+    b->post_norm = l->ffn_post_norm;
+    b->next_norm = next_layer_norm;
+    each_token(b, residual_token);
+    end_stage(f, KR_STAGE_FFN);
+}
+
+/* ---- a step --------------------------------------------------------------------------------- */
+
+/* By bits: every exponent of infinities and NaNs is all ones. */
+static bool all_finite(const float *x, size_t n)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return !bad;
+}
+
+krafla_status kr_forward_step(struct kr_forward *f, const struct kr_step *s, krafla_error *err)
+{
+    const struct kr_mlb *m = f->m;
+    const size_t dim = (size_t)m->dim, layers = (size_t)m->n_layers;
+    struct by_token b = {.f = f, .s = s, .next_norm = m->layers[0].attn_norm};
+    f->mark = f->profile ? now() : 0;
+
+    each_token(&b, embed_token);
+    end_stage(f, KR_STAGE_OTHER);
+
+    for (size_t i = 0; i < layers; i++) {
+        b.layer = &m->layers[i];
+        b.index = i;
+        layer_step(&b, i + 1 < layers ? m->layers[i + 1].attn_norm : NULL);
+        if (b.first < s->cols && !all_finite(f->x + (s->cols - 1) * dim, dim))
+            return kr_fail(err, KRAFLA_E_NUMERIC,
+                           "layer %zu computed infinity or NaN for the token at position %zu (id "
+                           "%d): the model's weights are damaged or overflow; convert it again",
+                           i, s->pos + s->cols - 1, s->tokens[s->cols - 1]);
+    }
+    for (size_t i = 0; b.first + i < s->cols; i++)
+        kern_rmsnorm(f->y + i * dim, f->x + (b.first + i) * dim, m->out_norm, dim, m->norm_eps);
+    end_stage(f, KR_STAGE_OTHER);
+    return KRAFLA_OK;
+}
+
+void kr_forward_logits(struct kr_forward *f, size_t row, size_t n, float *logits)
+{
+    const size_t dim = (size_t)f->m->dim;
+    f->mark = f->profile ? now() : 0;
+    kern_quantize(f->acts_x, dim, n, 0, n, 0, dim / KERN_BLOCK, f->y + row * dim, dim);
+    struct products p = {.w = {&f->m->classifier}, /* [vocab][dim] */
+                         .dst = {logits},
+                         .parts = 1,
+                         .acts = f->acts_x,
+                         .dst_stride = (size_t)f->m->vocab,
+                         .cols = n};
+    multiply(f, &p);
+    end_stage(f, KR_STAGE_CLASSIFIER);
+}
+
+void kr_forward_lay_out(struct kr_forward *f, struct kr_arena *a, size_t n_ctx)
+{
+    const struct kr_mlb *m = f->m;
+    const size_t dim = (size_t)m->dim, hidden = (size_t)m->hidden_dim, t = f->batch;
+    const size_t head_dim = (size_t)m->head_dim, kv_heads = (size_t)m->n_kv_heads;
+    const size_t q_dim = (size_t)m->n_heads * head_dim, kv_dim = kv_heads * head_dim;
+    const size_t group = (size_t)m->n_heads / kv_heads;
+    const size_t threads = kr_pool_threads(f->pool),
+                 slots = threads > kv_heads ? threads : kv_heads;
+    f->segments = (n_ctx + KERN_SEGMENT - 1) / KERN_SEGMENT;
+    f->ffn_stride = 2 * (hidden > FFN_ROWS * t ? hidden : FFN_ROWS * t);
+
+    /* The counts are the file's, the sizes are bounded: no product wraps unnoticed. */
+    const size_t column = t * sizeof(float);
+    f->x = kr_arena_take(a, dim, column);
+    f->y = kr_arena_take(a, dim, column);
+    f->qkv = kr_arena_take(a, q_dim + 2 * kv_dim, column);
+    f->att = kr_arena_take(a, q_dim, column);
+    for (size_t i = 0; i < 2; i++) {
+        f->cs[i] = kr_arena_take(a, head_dim, column);
+        f->sn[i] = kr_arena_take(a, head_dim, column);
+    }
+    f->acts_x = kr_arena_take(a, kern_acts_bytes(dim, t), 1);
+    f->acts_att = kr_arena_take(a, kern_acts_bytes(q_dim, t), 1);
+    f->acts_hidden = kr_arena_take(a, kern_acts_bytes(hidden, t), 1);
+
+    f->norm = kr_arena_take(a, dim, threads * sizeof(float));
+    f->ffn = kr_arena_take(a, f->ffn_stride, threads * sizeof(float));
+    f->scores = kr_arena_take(a, group, threads * KERN_SEGMENT * sizeof(float));
+    f->part_o = kr_arena_take(a, slots * f->segments, group * head_dim * sizeof(float));
+    f->part_ml = kr_arena_take(a, slots * f->segments, 2 * group * sizeof(float));
+}

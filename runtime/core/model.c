@@ -1,0 +1,185 @@
+/* model.c - open, describe and close a model.
+ *
+ * The file's format is mlb.c; where the weights are used from is model_pack.c
+ * and packcache.c.
+ * SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "threads.h"
+
+void krafla_model_defaults(krafla_model_options *o)
+{
+    *o = (krafla_model_options){.struct_size = sizeof *o, .pack = KRAFLA_PACK_MEMORY};
+}
+
+static krafla_status check_options(const krafla_model_options *o, krafla_error *err)
+{
+    if (o->struct_size != sizeof *o)
+        return kr_fail(err, KRAFLA_E_ARGUMENT,
+                       "krafla_model_options: struct_size is %u, expected %zu: call "
+                       "krafla_model_defaults() first",
+                       o->struct_size, sizeof *o);
+    if (o->pack < KRAFLA_PACK_MEMORY || o->pack > KRAFLA_PACK_CACHE)
+        return kr_fail(err, KRAFLA_E_ARGUMENT, "krafla_model_options: pack is %d, expected 0 to 2",
+                       o->pack);
+    if (o->n_threads < 0 || o->n_threads > KR_MAX_THREADS)
+        return kr_fail(err, KRAFLA_E_ARGUMENT,
+                       "krafla_model_options: n_threads is %d, expected 0 to %d", o->n_threads,
+                       KR_MAX_THREADS);
+    return KRAFLA_OK;
+}
+
+/* Move *v to the arena (a first pass with an arena that counts leaves it where it is). */
+static void copy_vector(struct kr_arena *a, const float **v, size_t n)
+{
+    if (!*v)
+        return;
+    float *copy = kr_arena_take(a, n, sizeof **v);
+    if (copy) {
+        memcpy(copy, *v, n * sizeof *copy);
+        *v = copy;
+    }
+}
+
+static void copy_vectors(struct kr_arena *a, struct kr_mlb *f)
+{
+    const size_t dim = (size_t)f->dim, head_dim = (size_t)f->head_dim;
+    copy_vector(a, &f->rope_freq, head_dim / 2);
+    copy_vector(a, &f->rope_freq_local, head_dim / 2);
+    for (int32_t i = 0; i < f->n_layers; i++) {
+        struct kr_layer *l = &f->layers[i];
+        copy_vector(a, &l->attn_norm, dim);
+        copy_vector(a, &l->q_norm, head_dim);
+        copy_vector(a, &l->k_norm, head_dim);
+        copy_vector(a, &l->attn_post_norm, dim);
+        copy_vector(a, &l->ffn_norm, dim);
+        copy_vector(a, &l->ffn_post_norm, dim);
+    }
+    copy_vector(a, &f->out_norm, dim);
+}
+
+/* kern_rope_angles takes angles up to 2^24, and positions are below that. */
+static krafla_status check_rope(const float *freq, int32_t head_dim, const char *name,
+                                const char *path, krafla_error *err)
+{
+    const float most = 1.0f;
+    for (int32_t i = 0; freq && i < head_dim / 2; i++)
+        if (!(freq[i] >= 0.0f && freq[i] <= most))
+            return kr_fail(err, KRAFLA_E_FORMAT,
+                           "%s: tensor %s: element %d is %g, expected 0 to %g; convert the "
+                           "checkpoint again",
+                           path, name, i, (double)freq[i], (double)most);
+    return KRAFLA_OK;
+}
+
+static krafla_status load_vectors(struct krafla_model *m, const char *path, krafla_error *err)
+{
+    struct kr_mlb *f = &m->file;
+    if (f->logit_cap > 0.0f)
+        return kr_fail(err, KRAFLA_E_FORMAT,
+                       "%s: the model caps its logits at %g, which Krafla %s cannot do yet: it "
+                       "needs a later version",
+                       path, (double)f->logit_cap, krafla_version());
+    krafla_status st = check_rope(f->rope_freq, f->head_dim, "rope_freq", path, err);
+    if (st == KRAFLA_OK)
+        st = check_rope(f->rope_freq_local, f->head_dim, "rope_freq_local", path, err);
+    if (st != KRAFLA_OK)
+        return st;
+    copy_vectors(&m->vectors, f);
+    if (!kr_arena_alloc(&m->vectors))
+        return kr_fail(err, KRAFLA_E_MEMORY, "%s: out of memory for the norm vectors", path);
+    copy_vectors(&m->vectors, f);
+    return KRAFLA_OK;
+}
+
+static krafla_status load_matrices(struct krafla_model *m, const char *path,
+                                   const krafla_model_options *o, krafla_error *err)
+{
+    const size_t threads = (size_t)(o->n_threads ? o->n_threads : krafla_default_threads(NULL));
+    if (o->pack == KRAFLA_PACK_NONE)
+        return kr_model_check(m, path, threads, err);
+    if (o->pack == KRAFLA_PACK_CACHE && kr_packcache_load(m, path))
+        return KRAFLA_OK;
+    const krafla_status st = kr_model_pack(m, path, threads, err);
+    if (st == KRAFLA_OK && o->pack == KRAFLA_PACK_CACHE)
+        kr_packcache_save(m, path);
+    return st;
+}
+
+krafla_status krafla_model_open(krafla_model **out, const char *path, const krafla_model_options *o,
+                                krafla_error *err)
+{
+    *out = NULL;
+    krafla_model_options defaults;
+    krafla_model_defaults(&defaults);
+    if (!o)
+        o = &defaults;
+    krafla_status st = check_options(o, err);
+    if (st != KRAFLA_OK)
+        return st;
+
+    krafla_model *m = calloc(1, sizeof *m);
+    if (!m)
+        return kr_fail(err, KRAFLA_E_MEMORY, "%s: out of memory", path);
+    st = kr_mlb_open(&m->file, path, err);
+    if (st == KRAFLA_OK)
+        st = load_vectors(m, path, err);
+    if (st == KRAFLA_OK)
+        st = load_matrices(m, path, o, err);
+    if (st != KRAFLA_OK) {
+        krafla_model_close(m);
+        return st;
+    }
+    *out = m;
+    return KRAFLA_OK;
+}
+
+void krafla_model_close(krafla_model *m)
+{
+    if (!m)
+        return;
+    if (m->weights)
+        kr_big_free(m->weights, m->weights_bytes);
+    kr_envelope_close(&m->cache);
+    kr_arena_free(&m->vectors);
+    kr_mlb_close(&m->file);
+    free(m);
+}
+
+void krafla_model_describe(const krafla_model *m, krafla_model_info *info)
+{
+    const struct kr_mlb *f = &m->file;
+    const krafla_model_info full = {
+        .struct_size = info->struct_size,
+        .vocab = f->vocab,
+        .dim = f->dim,
+        .hidden_dim = f->hidden_dim,
+        .n_layers = f->n_layers,
+        .n_heads = f->n_heads,
+        .n_kv_heads = f->n_kv_heads,
+        .head_dim = f->head_dim,
+        .max_seq = f->max_seq,
+        .packed = m->packed,
+        .file_bytes = f->file.map.size,
+    };
+    memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
+}
+
+const char *krafla_model_name(const krafla_model *m)
+{
+    return m->file.name;
+}
+
+const char *krafla_model_chat(const krafla_model *m)
+{
+    return m->file.chat;
+}
+
+size_t krafla_model_stop_ids(const krafla_model *m, const int32_t **ids)
+{
+    *ids = m->file.stop_ids;
+    return m->file.n_stop_ids;
+}
