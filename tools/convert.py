@@ -1,0 +1,384 @@
+"""Convert a checkpoint to an .mlb model file.
+
+    python3 tools/convert.py hf ./SmolLM2-135M-Instruct model.mlb --wtype q8
+    python3 tools/convert.py llama2c stories15M.bin stories15M.mlb --wtype q4
+
+What the runtime could not compute is refused by name.  The file is written beside its final name
+and gets that name only after it was read back and the first layers computed the same logits from
+it as from the checkpoint.  The same checkpoint gives the same file on every machine.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import errno
+import math
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import mlb
+from mlb import arch, quant
+from mlb.arch import llama2c
+from mlb.arch.common import Config, Plan, check_tensors, load
+from mlb.chat import detect_beside
+from mlb.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    open_llama2c,
+    open_safetensors,
+    read_json,
+)
+from mlb.format import (
+    MAX_STOP_IDS,
+    FormatError,
+    TensorSource,
+    expected_tensors,
+    read_model,
+    tensor_bytes,
+    write_model,
+)
+from mlb.reference import CheckpointWeights, FileWeights, Float, forward
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+CLASSES = ("emb", "cls", "qk", "v", "o", "up", "down")  # of matrices, for --q8
+CLASS_OF = {
+    "embed": "emb",
+    "classifier": "cls",
+    "wq": "qk",
+    "wk": "qk",
+    "wv": "v",
+    "wo": "o",
+    "gate": "up",
+    "up": "up",
+    "down": "down",
+}
+SLICE = 1 << 21  # weights that are in memory as float32 at once, or one head's rows
+CHECK_TOKENS = 4
+CHECK_VOCAB = 4096
+CHECK_BOUND = 1e-3  # of the largest logit; the two sides differ only in the order of sums
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """Everything that decides the bytes of the file."""
+
+    plan: Plan
+    checkpoint: Checkpoint
+    types: Mapping[str, str]  # of each matrix, by our name
+    rule: str
+    name: str
+    source: str
+    chat: str | None = None
+    stop_ids: tuple[int, ...] = ()
+    sampling: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+
+class Progress:
+    """Percent, tensor and remaining time on a terminal; nothing elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.done = 0
+        self.start = time.monotonic()
+        self.shown = sys.stderr.isatty()
+
+    def step(self, name: str, size: int) -> None:
+        """Count `size` bytes of tensor `name` as written."""
+        self.done += size
+        if self.shown:
+            spent = time.monotonic() - self.start
+            left = spent * (self.total - self.done) / self.done
+            text = f"{100 * self.done // self.total:3d}%  {name:28}  {left:.0f} s left"
+            print(f"\r{text:60}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self.shown:
+            print(f"\r{'':60}\r", end="", file=sys.stderr, flush=True)
+
+
+def matrix_types(plan: Plan, wtype: str, q8: Sequence[str], scales: str) -> dict[str, str]:
+    """Choose the type of every matrix; a tied embedding is also the classifier."""
+    suffix = "f" if scales == "f32" else ""
+    types: dict[str, str] = {}
+    for name, kind, _ in expected_tensors(plan.arch):
+        if kind != "matrix":
+            continue
+        wanted = {CLASS_OF[name.rpartition(".")[2]]}
+        if name == "embed" and plan.arch.tied:
+            wanted.add("cls")
+        types[name] = ("q8_0" if wtype == "q8" or wanted & set(q8) else "q4_0") + suffix
+    return types
+
+
+def tensor_sources(job: Job, progress: Progress) -> Iterator[TensorSource]:
+    """Yield the file's tensors, each of which reads and quantizes when its turn comes."""
+    for name, kind, shape in expected_tensors(job.plan.arch):
+        if kind == "f32":
+            yield TensorSource(name, "f32", shape, lambda name=name: _vector(job, name))
+        else:
+            yield TensorSource(
+                name,
+                job.types[name],
+                shape,
+                lambda name=name, shape=shape: _matrix(job, name, shape, progress),
+            )
+
+
+def _vector(job: Job, name: str) -> bytes:
+    if name in job.plan.constants:
+        return job.plan.constants[name].astype("<f4").tobytes()
+    return load(job.plan.sources[name], job.checkpoint).astype("<f4").tobytes()
+
+
+def _matrix(
+    job: Job, name: str, shape: tuple[int, ...], progress: Progress
+) -> Iterator[quant.Blocks]:
+    rows, k = shape
+    source, kind = job.plan.sources[name], job.types[name]
+    step = max(1, SLICE // k)
+    if source.head_dim:
+        step = max(1, step // source.head_dim) * source.head_dim
+    for row in range(0, rows, step):
+        values = load(source, job.checkpoint, row, min(rows, row + step))
+        try:
+            blocks = quant.quantize(values, kind, job.rule)
+        except quant.QuantError as error:
+            raise CheckpointError(f"tensor {source.name!r}: {error}") from None
+        yield blocks
+        progress.step(name, blocks.nbytes)
+
+
+def write(job: Job, out: Path) -> str:
+    """Write the file and return the SHA-256 of its data."""
+    sizes = [
+        tensor_bytes(job.types.get(name, "f32"), shape)
+        for name, _, shape in expected_tensors(job.plan.arch)
+    ]
+    free = shutil.disk_usage(out.parent).free
+    if sum(sizes) > free:
+        raise FormatError(
+            f"{out}: needs {sum(sizes) >> 20} MiB, {free >> 20} MiB are free in {out.parent}"
+        )
+    progress = Progress(sum(sizes))
+    try:
+        return write_model(
+            out,
+            job.plan.arch,
+            name=job.name,
+            chat=job.chat,
+            stop_ids=job.stop_ids,
+            sampling=job.sampling,
+            provenance={
+                "converter": f"krafla {mlb.VERSION}",
+                "source": job.source,
+                "revision": None,
+                "q4_rule": job.rule if any("q4" in t for t in job.types.values()) else None,
+                "imatrix_sha256": None,
+            },
+            tensors=tensor_sources(job, progress),
+        )
+    finally:
+        progress.end()
+
+
+def self_check(job: Job, written: Path) -> None:
+    """Compare logits from the file with logits from the checkpoint's own layout.
+
+    The first layer of each kind and the first rows of the classifier are enough to notice a wrong
+    tensor, order, permutation or constant.
+    """
+    shape = job.plan.arch
+    kinds = {n in shape.local_layers: n for n in reversed(range(shape.n_layers))}
+    layers = sorted(kinds.values())
+    vocab = min(shape.vocab, CHECK_VOCAB)
+    tokens = [(i * 7919 + 13) % shape.vocab for i in range(CHECK_TOKENS)]
+    turned = any(source.head_dim for source in job.plan.sources.values())
+    theirs = forward(
+        shape,
+        CheckpointWeights(job.plan, job.checkpoint, job.types, job.rule, original=True),
+        tokens,
+        Float(rotate_half=turned),
+        layers,
+        vocab,
+    )
+    model = read_model(written)
+    ours = forward(model.arch, FileWeights(model), tokens, Float(), layers, vocab)
+    largest = float(np.abs(theirs).max())
+    error = float(np.abs(ours - theirs).max())
+    if not math.isfinite(largest) or not error <= CHECK_BOUND * largest:
+        raise FormatError(
+            f"{written}: self-check failed: logits differ by {error:g} of {largest:g} from the "
+            "checkpoint's: please report this model"
+        )
+
+
+def convert(job: Job, out: Path) -> str:
+    """Write, check, and only then give the file its name."""
+    unchecked = out.with_name(f".{out.name}.{os.getpid()}.unchecked")
+    try:
+        digest = write(job, unchecked)
+        self_check(job, unchecked)
+        unchecked.replace(out)
+    finally:
+        unchecked.unlink(missing_ok=True)
+    return digest
+
+
+# ---- what the files beside the weights say -----------------------------------------------------
+
+
+def stop_ids(config: Mapping[str, Any], generation: Mapping[str, Any], vocab: int) -> list[int]:
+    """The ids that end a reply, as generation_config.json or else config.json gives them."""
+    for values in (generation, config):
+        ids = values.get("eos_token_id")
+        if ids is not None:
+            listed = ids if isinstance(ids, list) else [ids]
+            good = [i for i in listed if type(i) is int and 0 <= i < vocab]
+            return good[:MAX_STOP_IDS]
+    return []
+
+
+def sampling(generation: Mapping[str, Any]) -> dict[str, float]:
+    """The sampling defaults that generation_config.json gives within the format's limits."""
+    limits = {"temperature": 100.0, "top_p": 1.0, "top_k": float(1 << 24)}
+    found: dict[str, float] = {}
+    for key, most in limits.items():
+        value = generation.get(key)
+        if type(value) in {int, float} and 0 <= value <= most:
+            found[key] = int(value) if key == "top_k" else value
+    return found
+
+
+def huggingface_job(args: argparse.Namespace) -> Job:
+    """Plan the conversion of a Hugging Face directory."""
+    directory: Path = args.source
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory}: not a directory: pass the one that holds config.json")
+    values = read_json(directory / "config.json")
+    plan = arch.plan(Config(values, str(directory / "config.json")))
+    checkpoint = open_safetensors(directory)
+    for name in checkpoint.ignored:
+        print(f"note: {directory / name} is not part of the model: ignored", file=sys.stderr)
+    beside = directory / "generation_config.json"
+    generation = read_json(beside) if beside.exists() else {}
+    job = make_job(args, plan, checkpoint, directory.resolve().name)
+    return dataclasses.replace(
+        job,
+        chat=detect_beside(directory),
+        stop_ids=tuple(stop_ids(values, generation, plan.arch.vocab)),
+        sampling=sampling(generation),
+    )
+
+
+def llama2c_job(args: argparse.Namespace) -> Job:
+    """Plan the conversion of a llama2.c file."""
+    checkpoint = open_llama2c(args.source)
+    job = make_job(args, llama2c.plan(checkpoint), checkpoint, args.source.stem)
+    return dataclasses.replace(job, stop_ids=(1, 2) if job.plan.arch.vocab > 2 else ())
+
+
+def make_job(args: argparse.Namespace, plan: Plan, checkpoint: Checkpoint, name: str) -> Job:
+    """Apply the options to a plan and compare it with what the checkpoint holds."""
+    if args.max_seq:
+        if args.max_seq > plan.arch.max_seq:
+            raise CheckpointError(
+                f"--max-seq {args.max_seq}: this model was made for {plan.arch.max_seq} positions"
+            )
+        plan = dataclasses.replace(plan, arch=dataclasses.replace(plan.arch, max_seq=args.max_seq))
+    check_tensors(plan, checkpoint.shapes, str(args.source))
+    rule = args.q4_rule or ("round" if plan.arch.family.startswith("gemma") else "fit")
+    return Job(
+        plan,
+        checkpoint,
+        matrix_types(plan, args.wtype, args.q8, args.scales),
+        rule,
+        name=args.name or name,
+        source=args.source.resolve().name,
+    )
+
+
+def matrix_classes(text: str) -> tuple[str, ...]:
+    """Parse the list of --q8."""
+    names = tuple(text.split(","))
+    unknown = [name for name in names if name not in CLASSES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {','.join(CLASSES)}")
+    return names
+
+
+def positive(text: str) -> int:
+    """Parse a positive integer."""
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 1 << 24:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {1 << 24}")
+    return int(text)
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    for kind, what in (
+        ("hf", "a Hugging Face directory: config.json and *.safetensors"),
+        ("llama2c", "a llama2.c .bin file"),
+    ):
+        sub = kinds.add_parser(kind, help=what)
+        sub.add_argument("source", type=Path, help=what)
+        sub.add_argument("out", type=Path, help="the .mlb file to write")
+        sub.add_argument("--wtype", choices=("q8", "q4"), required=True, help="weight format")
+        sub.add_argument("--max-seq", type=positive, metavar="N", help="longest context, if less")
+        sub.add_argument(
+            "--scales", choices=("f16", "f32"), default="f16", help="type of block scales"
+        )
+        sub.add_argument(
+            "--q4-rule", choices=("fit", "round"), help="default: round for Gemma, fit for others"
+        )
+        sub.add_argument(
+            "--q8",
+            type=matrix_classes,
+            default=(),
+            metavar="LIST",
+            help=f"classes to keep in Q8: {','.join(CLASSES)}",
+        )
+        sub.add_argument("--name", help="the model's name (default: that of the source)")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Convert; exit code 0, 1 on an error, 2 on wrong usage, 130 on Ctrl-C."""
+    args = parse(argv)
+    try:
+        job = huggingface_job(args) if args.kind == "hf" else llama2c_job(args)
+        started = time.monotonic()
+        convert(job, args.out)
+        seconds = time.monotonic() - started
+    except (CheckpointError, FormatError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        full = ": free some space" if error.errno == errno.ENOSPC else ""
+        print(f"error: {error.filename or args.out}: {error.strerror}{full}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        return 130
+    size = args.out.stat().st_size
+    print(f"{args.out}: {size / (1 << 20):.1f} MiB in {seconds:.1f} s, self-check passed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
