@@ -14,18 +14,23 @@
 #include "map.h"
 
 struct kr_envelope {
-    struct kr_map map;   /* the whole file, read-only */
-    struct kr_json json; /* the parsed header */
+    struct kr_map map;   /* the whole file, read-only; zero after kr_envelope_parse */
+    struct kr_json json; /* the parsed header; the five common keys are checked */
     const uint8_t *data; /* first data byte, 64-byte aligned in the file */
     size_t data_bytes;   /* equals the header's "data_bytes" and what the file holds */
+    char data_sha256[65]; /* of the header */
 };
 
-/* kind is "mlb", "mlt" or "pk": it chooses the magic and must equal the header's "format". */
+/* kind is "mlb", "mlt" or "pk": it chooses the magic and must equal the header's "format".
+ * path is borrowed until close: it names the file in errors about the header. */
 krafla_status kr_envelope_open(struct kr_envelope *e, const char *path, const char *kind,
                                krafla_error *err);
+/* The same over a file's bytes in memory, which stay the caller's until close; path names them. */
+krafla_status kr_envelope_parse(struct kr_envelope *e, const void *memory, size_t size,
+                                const char *path, const char *kind, krafla_error *err);
 void kr_envelope_close(struct kr_envelope *e);
 
-/* Compare the data with the header's "data_sha256" (reads everything). */
+/* Compare the data with data_sha256 (reads everything). */
 krafla_status kr_envelope_verify(const struct kr_envelope *e, const char *path, krafla_error *err);
 
 #endif

@@ -88,7 +88,7 @@ krafla_status kr_fail(krafla_error *err, krafla_status status, const char *fmt, 
 
 krafla_status kr_fail_hint(krafla_error *err, krafla_status status, const char *remedy)
 {
-    if (!err || strchr(err->message, ';'))
+    if (!err || status != KRAFLA_E_FORMAT || strchr(err->message, ';'))
         return status;
     char text[sizeof err->message];
     memcpy(text, err->message, sizeof text);

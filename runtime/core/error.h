@@ -19,7 +19,8 @@
 krafla_status kr_fail(krafla_error *err, krafla_status status, const char *fmt, ...)
     KR_PRINTF(3, 4);
 
-/* Pass a failure on: append "; remedy" to a message that has no remedy yet (no ';'). */
+/* Pass a status on: the message of a KRAFLA_E_FORMAT that has no remedy yet (no ';') gets
+ * "; remedy". */
 krafla_status kr_fail_hint(krafla_error *err, krafla_status status, const char *remedy);
 
 /* *out = a * b, a + b; false if that wraps size_t. */

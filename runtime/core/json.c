@@ -57,28 +57,17 @@ static krafla_status bad_value(const struct kr_json *j, size_t v, const char *wh
 
 /* ---- strings ------------------------------------------------------------------------------- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* The four hex digits at s[0..n), or -1. */
 static int32_t hex4(const char *s, size_t n)
 {
-    if (n < 4)
-        return -1;
+    static const char digits[] = "0123456789abcdefABCDEF";
     int32_t code = 0;
     for (size_t i = 0; i < 4; i++) {
-        const int digit = hex_digit(s[i]);
-        if (digit < 0)
+        const char *found = i < n && s[i] ? strchr(digits, s[i]) : NULL;
+        if (!found)
             return -1;
-        code = code << 4 | digit;
+        const int32_t digit = (int32_t)(found - digits);
+        code = code << 4 | (digit < 16 ? digit : digit - 6);
     }
     return code;
 }
@@ -137,6 +126,19 @@ static int compare_text(const void *va, const void *vb)
         b.s += lb, b.n -= lb;
     }
     return a.n > 0 ? 1 : b.n > 0 ? -1 : 0;
+}
+
+/* Does a valid string text mean this ASCII name?  A '*' in the name matches any rest. */
+static bool matches(struct text key, const char *name)
+{
+    for (; *name && *name != '*'; name++) {
+        uint32_t code = 0;
+        const size_t len = key.n > 0 ? next_char(key.s, key.n, &code) : 0;
+        if (len == 0 || code != (uint8_t)*name)
+            return false;
+        key.s += len, key.n -= len;
+    }
+    return *name == '*' || key.n == 0;
 }
 
 static size_t put_utf8(char out[4], uint32_t c)
@@ -383,11 +385,9 @@ int64_t kr_json_find(const struct kr_json *j, size_t object, const char *key)
 {
     if (j->values[object].type != KR_JSON_OBJECT)
         return -1;
-    const struct text wanted = {key, strlen(key)};
     size_t k = object + 1;
     for (size_t i = 0; i < j->values[object].count; i++, k = j->values[k + 1].next) {
-        const struct text found = {j->text + j->values[k].start, j->values[k].length};
-        if (compare_text(&wanted, &found) == 0)
+        if (matches((struct text){j->text + j->values[k].start, j->values[k].length}, key))
             return (int64_t)k + 1;
     }
     return -1;
@@ -567,4 +567,26 @@ krafla_status kr_json_string(const struct kr_json *j, size_t object, const char 
     size_t v;
     const krafla_status st = require(j, object, key, &v, err);
     return st == KRAFLA_OK ? kr_json_string_at(j, v, key, out, cap, err) : st;
+}
+
+static bool listed(struct text key, const char *const *keys)
+{
+    while (*keys && !matches(key, *keys))
+        keys++;
+    return *keys != NULL;
+}
+
+krafla_status kr_json_only(const struct kr_json *j, size_t object, const char *what,
+                           const char *const *keys, krafla_error *err)
+{
+    if (j->values[object].type != KR_JSON_OBJECT)
+        return bad_value(j, object, what, "an object", err);
+    size_t k = object + 1;
+    for (size_t i = 0; i < j->values[object].count; i++, k = j->values[k + 1].next) {
+        const struct kr_json_value *key = &j->values[k];
+        if (!listed((struct text){j->text + key->start, key->length}, keys))
+            return kr_fail(err, KRAFLA_E_FORMAT, "%s: %s: unknown key \"%.*s\"; get a newer Krafla",
+                           j->where, what, shown_bytes(key), j->text + key->start);
+    }
+    return KRAFLA_OK;
 }

@@ -50,6 +50,10 @@ krafla_status kr_json_string(const struct kr_json *j, size_t object, const char 
 /* The array or object itself. */
 krafla_status kr_json_member(const struct kr_json *j, size_t object, const char *key,
                              enum kr_json_type type, size_t *out, krafla_error *err);
+/* Every key of `object` is one of keys, a NULL-terminated list in which "x_*" stands for every
+ * key that begins with x_.  what names the object in the message about another key. */
+krafla_status kr_json_only(const struct kr_json *j, size_t object, const char *what,
+                           const char *const *keys, krafla_error *err);
 
 /* The integer / unescaped string that value v is, without a key: `what` names it in errors. */
 krafla_status kr_json_int_at(const struct kr_json *j, size_t v, const char *what, int64_t min,

@@ -48,6 +48,9 @@ struct kr_mlb {
 };
 
 krafla_status kr_mlb_open(struct kr_mlb *m, const char *path, krafla_error *err);
+/* The second half of kr_mlb_open: m is zero but for the checked envelope m->file.  On return its
+ * JSON is freed; on failure everything is. */
+krafla_status kr_mlb_parse(struct kr_mlb *m, krafla_error *err);
 void kr_mlb_close(struct kr_mlb *m);
 
 #endif
