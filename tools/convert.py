@@ -20,6 +20,7 @@ import os
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +38,12 @@ from mlb.checkpoint import (
     open_safetensors,
     read_json,
 )
+from mlb.envelope import AGAIN, FormatError
 from mlb.format import (
     MAX_STOP_IDS,
-    FormatError,
     TensorSource,
     expected_tensors,
+    parse_arch,
     read_model,
     tensor_bytes,
     write_model,
@@ -126,14 +128,10 @@ def tensor_sources(job: Job, progress: Progress) -> Iterator[TensorSource]:
     """Yield the file's tensors, each of which reads and quantizes when its turn comes."""
     for name, kind, shape in expected_tensors(job.plan.arch):
         if kind == "f32":
-            yield TensorSource(name, "f32", shape, lambda name=name: _vector(job, name))
+            yield TensorSource(name, "f32", shape, partial(_vector, job, name))
         else:
-            yield TensorSource(
-                name,
-                job.types[name],
-                shape,
-                lambda name=name, shape=shape: _matrix(job, name, shape, progress),
-            )
+            produce = partial(_matrix, job, name, shape, progress)
+            yield TensorSource(name, job.types[name], shape, produce)
 
 
 def _vector(job: Job, name: str) -> bytes:
@@ -250,14 +248,15 @@ def stop_ids(config: Mapping[str, Any], generation: Mapping[str, Any], vocab: in
     return []
 
 
-def sampling(generation: Mapping[str, Any]) -> dict[str, float]:
+def sampling(generation: dict[str, Any]) -> dict[str, float]:
     """The sampling defaults that generation_config.json gives within the format's limits."""
     limits = {"temperature": 100.0, "top_p": 1.0, "top_k": float(1 << 24)}
     found: dict[str, float] = {}
     for key, most in limits.items():
         value = generation.get(key)
-        if type(value) in {int, float} and 0 <= value <= most:
-            found[key] = int(value) if key == "top_k" else value
+        number = isinstance(value, int if key == "top_k" else int | float)
+        if number and not isinstance(value, bool) and 0 <= value <= most:
+            found[key] = value
     return found
 
 
@@ -297,6 +296,11 @@ def make_job(args: argparse.Namespace, plan: Plan, checkpoint: Checkpoint, name:
                 f"--max-seq {args.max_seq}: this model was made for {plan.arch.max_seq} positions"
             )
         plan = dataclasses.replace(plan, arch=dataclasses.replace(plan.arch, max_seq=args.max_seq))
+    try:
+        values = dataclasses.asdict(plan.arch)
+        parse_arch(args.source, values | {"local_layers": list(plan.arch.local_layers)})
+    except FormatError as error:
+        raise CheckpointError(str(error).removesuffix(f"; {AGAIN}")) from None
     check_tensors(plan, checkpoint.shapes, str(args.source))
     rule = args.q4_rule or ("round" if plan.arch.family.startswith("gemma") else "fit")
     return Job(
@@ -370,7 +374,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         full = ": free some space" if error.errno == errno.ENOSPC else ""
-        print(f"error: {error.filename or args.out}: {error.strerror}{full}", file=sys.stderr)
+        print(f"error: {args.out}: {error.strerror}{full}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)

@@ -63,11 +63,15 @@ class Entry:
             raise ValueError(f"rows {row0}..{last} of a tensor with {rows}")
         width = math.prod(self.shape[1:])
         item = ITEM_BYTES[self.dtype]
-        with self.path.open("rb") as file:
-            file.seek(self.offset + row0 * width * item)
-            raw = file.read((last - row0) * width * item)
-        if len(raw) != (last - row0) * width * item:
-            raise CheckpointError(f"{self.path}: became shorter while it was read: download it again")
+        size = (last - row0) * width * item
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset + row0 * width * item)
+                raw = file.read(size)
+        except OSError as error:
+            raise CheckpointError(f"{self.path}: {error.strerror}") from None
+        if len(raw) != size:
+            raise CheckpointError(f"{self.path}: became shorter while it was read")
         return _to_f32(raw, self.dtype).reshape((last - row0, *self.shape[1:]) if self.shape else ())
 
 

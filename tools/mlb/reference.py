@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from mlb import quant
 from mlb.arch.common import Plan, load
-from mlb.format import Arch, FormatError, Model, read_model
+from mlb.envelope import FormatError
+from mlb.format import Arch, Model, read_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

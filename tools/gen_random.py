@@ -1,0 +1,173 @@
+"""Write a model of random weights, to test and to measure shapes for which there are no real ones.
+
+    python3 tools/gen_random.py --out rand.mlb --wtype q4 --dim 256 --layers 4 --vocab 512
+
+Blocks are random integers with scales that keep every layer's output near unit size, so logits are
+finite at any depth.  The same options give the same file.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import errno
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import mlb
+from mlb import quant
+from mlb.arch.common import rope_frequencies
+from mlb.envelope import AGAIN, FormatError
+from mlb.format import Arch, TensorSource, expected_tensors, parse_arch, write_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SLICE = 1 << 22  # weights made at once
+
+# Random bytes to integers with mean 0, so that no direction is favoured: -128 becomes 0, and a
+# nibble's -8 likewise.
+Q8_BYTES = np.array([b if b != 128 else 0 for b in range(256)], dtype=np.uint8)
+Q4_BYTES = np.array([(b & 15 or 8) | (b >> 4 or 8) << 4 for b in range(256)], dtype=np.uint8)
+
+
+@dataclasses.dataclass(frozen=True)
+class Maker:
+    """Makes tensors; each has a random stream of its own, so its bytes do not depend on others."""
+
+    wtype: str
+    seed: int
+    arch: Arch
+
+    def source(self, index: int, name: str, kind: str, shape: tuple[int, ...]) -> TensorSource:
+        """Describe one tensor."""
+        if kind == "f32":
+            return TensorSource(name, "f32", shape, lambda: self.vector(index, name, shape[0]))
+        return TensorSource(name, self.wtype, shape, lambda: self.matrix(index, shape))
+
+    def vector(self, index: int, name: str, n: int) -> bytes:
+        """A norm near 1, or the RoPE frequencies."""
+        if name.startswith("rope_freq"):
+            base = 1e6 if self.arch.local_rope and name == "rope_freq" else 1e4
+            return rope_frequencies(base, 2 * n).astype("<f4").tobytes()
+        rng = np.random.default_rng([self.seed, index])
+        return (1 + 0.1 * rng.standard_normal(n, dtype=np.float32)).astype("<f4").tobytes()
+
+    def matrix(self, index: int, shape: tuple[int, ...]) -> Iterator[quant.Blocks]:
+        """Rows of random blocks whose weights have a variance of about 1 / k."""
+        rows, k = shape
+        rng = np.random.default_rng([self.seed, index])
+        step = max(1, SLICE // k)
+        for row in range(0, rows, step):
+            n = min(step, rows - row)
+            yield self.blocks(rng, n * (k // quant.BLOCK), k)
+
+    def blocks(self, rng: np.random.Generator, n: int, k: int) -> quant.Blocks:
+        """Return n random blocks of rows of k weights."""
+        out = np.empty(n, dtype=quant.DTYPES[self.wtype])
+        q = out.dtype["q"].shape[0]
+        random = np.frombuffer(rng.bytes(n * q), dtype=np.uint8).reshape(n, q)
+        if self.wtype.startswith("q8"):
+            out["q"] = Q8_BYTES[random].view(np.int8)
+            spread = 73.6  # standard deviation of the integers
+        else:
+            out["q"] = Q4_BYTES[random]
+            spread = 4.2
+        scale = rng.random(n, dtype=np.float32) + np.float32(0.5)
+        out["d"] = scale / np.float32(spread * math.sqrt(k))
+        return out
+
+
+def architecture(args: argparse.Namespace) -> Arch:
+    """Fill in what the options leave out."""
+    heads = args.heads or max(1, args.dim // 64)
+    head_dim = args.head_dim or args.dim // heads
+    arch = Arch(
+        family=args.arch,
+        dim=args.dim,
+        hidden_dim=args.hidden or 3 * args.dim,
+        n_layers=args.layers,
+        n_heads=heads,
+        n_kv_heads=args.kv_heads or heads,
+        head_dim=head_dim,
+        vocab=args.vocab,
+        max_seq=args.max_seq,
+        norm_eps=1e-5,
+        attn_scale=float(np.float32(head_dim**-0.5)) if head_dim > 0 else 1.0,
+        tied=not args.untied,
+    )
+    if args.arch == "llama":
+        return arch
+    local = tuple(n for n in range(args.layers) if (n + 1) % 6)
+    return dataclasses.replace(
+        arch,
+        norm_eps=1e-6,
+        embed_scale=float(np.float32(args.dim**0.5)),
+        activation="gelu_tanh",
+        window=512 if local else 0,
+        local_layers=local,
+        local_rope=bool(local),
+        qk_norm=True,
+        post_norms=True,
+    )
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="the .mlb file to write")
+    parser.add_argument("--wtype", choices=("q8", "q4"), required=True, help="weight format")
+    parser.add_argument("--scales", choices=("f16", "f32"), default="f16", help="of the blocks")
+    parser.add_argument("--arch", choices=("llama", "gemma3"), default="llama")
+    parser.add_argument("--dim", type=int, default=256, help="default 256")
+    parser.add_argument("--layers", type=int, default=4, help="default 4")
+    parser.add_argument("--hidden", type=int, help="default 3 dim")
+    parser.add_argument("--heads", type=int, help="default dim / 64")
+    parser.add_argument("--kv-heads", type=int, help="default: as many as heads")
+    parser.add_argument("--head-dim", type=int, help="default dim / heads")
+    parser.add_argument("--vocab", type=int, default=512, help="default 512")
+    parser.add_argument("--max-seq", type=int, default=2048, help="default 2048")
+    parser.add_argument("--seed", type=int, default=1, help="default 1")
+    parser.add_argument("--untied", action="store_true", help="a classifier of its own")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the file; exit code 0, 1 on an error, 2 on wrong usage."""
+    args = parse(argv)
+    wtype = f"{args.wtype}_0{'f' if args.scales == 'f32' else ''}"
+    try:
+        arch = architecture(args)
+        parse_arch("options", dataclasses.asdict(arch) | {"local_layers": list(arch.local_layers)})
+        maker = Maker(wtype, args.seed, arch)
+        write_model(
+            args.out,
+            arch,
+            name=f"random-{args.seed}",
+            chat=None,
+            stop_ids=(),
+            sampling={},
+            provenance={"converter": f"krafla {mlb.VERSION}", "source": "gen_random.py"},
+            tensors=(maker.source(i, *want) for i, want in enumerate(expected_tensors(arch))),
+        )
+    except FormatError as error:
+        print(f"error: {str(error).removesuffix(f'; {AGAIN}')}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        full = ": free some space" if error.errno == errno.ENOSPC else ""
+        print(f"error: {args.out}: {error.strerror}{full}", file=sys.stderr)
+        return 1
+    print(f"{args.out}: {args.out.stat().st_size / (1 << 20):.1f} MiB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
