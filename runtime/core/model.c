@@ -164,6 +164,7 @@ void krafla_model_describe(const krafla_model *m, krafla_model_info *info)
         .max_seq = f->max_seq,
         .packed = m->packed,
         .file_bytes = f->file.map.size,
+        .weight_bytes = kr_model_weight_bytes(m),
     };
     memcpy(info, &full, info->struct_size < sizeof full ? info->struct_size : sizeof full);
 }

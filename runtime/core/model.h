@@ -21,10 +21,12 @@ struct krafla_model {
 
 /* The matrices in the order of use: seven per layer, then the classifier. */
 size_t kr_model_matrices(const struct krafla_model *m);
-struct kern_matrix *kr_model_matrix(struct krafla_model *m, size_t i);
+const struct kern_matrix *kr_model_matrix(const struct krafla_model *m, size_t i);
+/* Their bytes as they lie in memory now. */
+uint64_t kr_model_weight_bytes(const struct krafla_model *m);
 
 /* Bytes of all matrices in this build's layout, one after the other; 0 if that does not fit. */
-size_t kr_model_packed_bytes(struct krafla_model *m);
+size_t kr_model_packed_bytes(const struct krafla_model *m);
 /* From now on the matrices are the packed ones at base, which has room for all. */
 void kr_model_use_packed(struct krafla_model *m, const void *base);
 

@@ -36,14 +36,20 @@ size_t kr_model_matrices(const struct krafla_model *m)
     return (size_t)m->file.n_layers * PER_LAYER + 1;
 }
 
-struct kern_matrix *kr_model_matrix(struct krafla_model *m, size_t i)
+/* layers points to memory of the model's own, so that this one may be changed. */
+static struct kern_matrix *layer_matrix(const struct krafla_model *m, size_t i)
 {
-    if (i == (size_t)m->file.n_layers * PER_LAYER)
-        return &m->file.classifier;
     struct kr_layer *l = &m->file.layers[i / PER_LAYER];
     struct kern_matrix *const order[PER_LAYER] = {&l->wq,   &l->wk, &l->wv,  &l->wo,
                                                   &l->gate, &l->up, &l->down};
     return order[i % PER_LAYER];
+}
+
+const struct kern_matrix *kr_model_matrix(const struct krafla_model *m, size_t i)
+{
+    if (i == (size_t)m->file.n_layers * PER_LAYER)
+        return &m->file.classifier;
+    return layer_matrix(m, i);
 }
 
 static void matrix_name(const struct krafla_model *m, size_t i, char *name, size_t cap)
@@ -62,7 +68,7 @@ static size_t bytes_in(const struct pack_layout *layouts, const struct kern_matr
                          rows, w->k);
 }
 
-size_t kr_model_packed_bytes(struct krafla_model *m)
+size_t kr_model_packed_bytes(const struct krafla_model *m)
 {
     size_t total = 0;
     for (size_t i = 0; i < kr_model_matrices(m); i++) {
@@ -74,11 +80,22 @@ size_t kr_model_packed_bytes(struct krafla_model *m)
     return total;
 }
 
+uint64_t kr_model_weight_bytes(const struct krafla_model *m)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < kr_model_matrices(m); i++) {
+        const struct kern_matrix *w = kr_model_matrix(m, i);
+        total += bytes_in(w->packed ? kern_layout : kern_layout_file, w, w->rows);
+    }
+    return total;
+}
+
 void kr_model_use_packed(struct krafla_model *m, const void *base)
 {
     const uint8_t *at = base;
-    for (size_t i = 0; i < kr_model_matrices(m); i++) {
-        struct kern_matrix *w = kr_model_matrix(m, i);
+    const size_t layers = (size_t)m->file.n_layers * PER_LAYER;
+    for (size_t i = 0; i <= layers; i++) {
+        struct kern_matrix *w = i < layers ? layer_matrix(m, i) : &m->file.classifier;
         w->data = at;
         w->packed = 1;
         at += bytes_in(kern_layout, w, w->rows);

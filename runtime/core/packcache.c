@@ -44,7 +44,7 @@ static bool int_is(const struct kr_json *j, const char *key, int64_t expected)
 }
 
 /* Made from this model, for this build? */
-static bool fits(const struct kr_envelope *e, struct krafla_model *m)
+static bool fits(const struct kr_envelope *e, const struct krafla_model *m)
 {
     const struct kr_json *j = &e->json;
     return e->data_bytes == kr_model_packed_bytes(m) && int_is(j, "pack_version", PACK_VERSION) &&

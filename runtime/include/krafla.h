@@ -70,7 +70,8 @@ typedef struct krafla_model_info {
     uint32_t struct_size; /* set by the caller to sizeof */
     int32_t vocab, dim, hidden_dim, n_layers, n_heads, n_kv_heads, head_dim, max_seq;
     int32_t packed;      /* rows per panel the weights were repacked to, or 0 */
-    uint64_t file_bytes; /* size of the .mlb */
+    uint64_t file_bytes;   /* size of the .mlb */
+    uint64_t weight_bytes; /* weights read to decode one token */
 } krafla_model_info;
 
 void krafla_model_defaults(krafla_model_options *o);
