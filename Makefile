@@ -111,7 +111,7 @@ $(programs): $(B)/%: $(B)/obj/runtime/cli/%.o $(call obj,$(cli)) $(lib)
 $(B)/checkkern: $(call obj,$(checks) $(ref) $(kernels)) $(B)/obj/runtime/core/pack.o $(B)/obj/runtime/core/error.o
 	$(TOOL) -o $@ $^ $(LDFLAGS) -lm
 $(patsubst tests/unit/%.c,$(B)/%,$(units)): $(B)/%: $(B)/obj/tests/unit/%.o $(lib)
-	$(TOOL) -o $@ $^ $(LDFLAGS)
+	$(TOOL) -o $@ $^ $(LDFLAGS) -lm
 $(fuzzers): $(B)/%: $(B)/obj/tests/fuzz/%.o $(call obj,$(FUZZ_MAIN)) $(lib)
 	$(TOOL) -o $@ $^ $(LDFLAGS)
 $(B)/libkrafla.so: $(patsubst $(B)/obj/%.o,$(B)/pic/%.o,$(lib)) runtime/krafla.map
