@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Write runtime/core/unicode_tables.c: the character classes the pre-tokenizers ask for.
+r"""Write runtime/core/unicode_tables.c: the character classes the pre-tokenizers ask for.
 
     python3 scripts/make_unicode_tables.py --check
 
-Letters are \\p{L}, numbers \\p{N}, white space is the property White_Space, and word characters are
-what \\w is to the `tokenizers` library.  The tables follow Unicode 16.0.0, the version that library
+Letters are \p{L}, numbers \p{N}, white space is the property White_Space, and word characters are
+what \w is to the `tokenizers` library.  The tables follow Unicode 16.0.0, the version that library
 has: with an older or newer `unicodedata`, install `unicodedata2==16.0.0`.
 """
 
@@ -13,9 +13,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 VERSION = "16.0.0"
 OUTPUT = Path(__file__).resolve().parent.parent / "runtime" / "core" / "unicode_tables.c"

@@ -1,0 +1,55 @@
+"""Convert a Hugging Face tokenizer.json to an .mlt file.
+
+    python3 tools/convert_tokenizer.py ./SmolLM2-135M-Instruct/tokenizer.json smollm2.mlt
+
+tokenizer_config.json, generation_config.json and chat_template.jinja beside it, where they exist,
+give the BOS and EOS and the chat template; --chat names the template instead.  A tokenizer that
+the runtime would encode differently is refused, by the name of what it does not know.
+
+SPDX-License-Identifier: MIT
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlb import tokenizer
+from mlb.envelope import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The runtime's templates; runtime/core/chat.c has the same, a test compares them.
+CHATS = ("chatml", "gemma", "llama2", "smollm", "zephyr")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Convert one tokenizer; 0: written, 1: refused or failed, 2: wrong usage."""
+    summary = (__doc__ or "").splitlines()[0]
+    parser = argparse.ArgumentParser(prog="convert_tokenizer.py", description=summary)
+    parser.add_argument("source", type=Path, metavar="tokenizer.json")
+    parser.add_argument("output", type=Path, metavar="OUT.mlt")
+    parser.add_argument("--chat", choices=CHATS, help="chat template to record")
+    args = parser.parse_args(argv)
+    try:
+        result = tokenizer.read(args.source, args.chat)
+        tokenizer.write(args.output, result)
+    except (tokenizer.TokenizerError, FormatError) as e:
+        print(f"error: {args.source}: {e}", file=sys.stderr)
+        return 1
+    except OSError as e:
+        print(f"error: {args.output}: {e.strerror}", file=sys.stderr)
+        return 1
+    print(
+        f"{args.output}: {result.pipeline.kind}, {len(result.tokens)} tokens, "
+        f"{len(result.merges)} merges, bos {result.bos}{' (added)' if result.add_bos else ''}, "
+        f"eos {result.eos}, chat {result.chat or 'not recognised'}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
