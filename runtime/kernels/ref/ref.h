@@ -1,0 +1,51 @@
+/* ref.h - what the kernels are meant to compute, in double precision and in the
+ * order of a textbook.  Linked into checkkern only; never a fallback.
+ *
+ * `mag` is the size of a result's terms, so that |got - want| <= c * 2^-24 * mag
+ * with a small c that each caller can justify; it also covers what is flushed
+ * to zero below 2^-126.
+ * SPDX-License-Identifier: MIT */
+#ifndef REF_H
+#define REF_H
+
+#include <stdbool.h>
+
+#include "kernels.h"
+
+/* f16 by value, without bit tricks. */
+double ref_f16_value(uint16_t h);
+uint16_t ref_f16_nearest(float x);
+
+/* Block `block` of row `row`, read through the layout: 32 integers, and the scale. */
+double ref_block(int q[KERN_BLOCK], const struct kern_matrix *w, size_t row, size_t block);
+
+/* q[cols][k], d[cols][k/32] of x[cols][k]: exact. */
+void ref_quantize(int8_t *q, float *d, const float *x, size_t k, size_t cols);
+
+/* want, mag [cols][rows] of all rows. */
+void ref_matmul(double *want, double *mag, const struct kern_matrix *w, const int8_t *q,
+                const float *d, size_t cols);
+
+/* The float chain of the class: every bit of want[cols][rows]. */
+void ref_matmul_bits(float *want, const struct kern_matrix *w, const int8_t *q, const float *d,
+                     size_t cols, bool fused);
+
+void ref_embed(float *want, const struct kern_matrix *w, size_t row, float scale); /* exact */
+void ref_rmsnorm(double *want, double *mag, const float *x, const float *gain, size_t n, float eps);
+void ref_silu_mul(double *want, double *mag, const float *gate, const float *up, size_t n);
+void ref_gelu_mul(double *want, double *mag, const float *gate, const float *up, size_t n);
+void ref_rope_angles(double *cs, double *sn, const float *freq, size_t n, uint32_t pos);
+void ref_rope(double *want, double *mag, const float *x, size_t heads, size_t head_dim,
+              size_t rotary, const float *cs, const float *sn);
+
+/* One head over a cache: o, o_mag [head_dim]; *m, *l and their own magnitudes. */
+struct ref_head {
+    double m, m_mag, l, l_mag;
+};
+void ref_attend(double *o, double *o_mag, struct ref_head *head, const float *q,
+                const struct kern_kv *kv, size_t pos0, size_t pos1, float scale, float cap);
+
+void ref_attend_merge(double *want, double *mag, const float *o, size_t o_stride, const float *m,
+                      const float *l, size_t ml_stride, size_t segments, size_t head_dim);
+
+#endif
