@@ -17,13 +17,17 @@
 #define KR_UNLIKELY(x) (x)
 #endif
 
-/* Before a `for` with few, constant rounds over an array that has to become registers. */
+/* Before a `for` with few, constant rounds over an array that has to become registers; and before one
+ * that must stay a loop of two rounds at a time, because unrolled it would need too many. */
 #if defined(__clang__)
 #define KR_UNROLL _Pragma("clang loop unroll(full)")
+#define KR_UNROLL_BY_2 _Pragma("clang loop unroll_count(2)")
 #elif defined(__GNUC__)
 #define KR_UNROLL _Pragma("GCC unroll 16")
+#define KR_UNROLL_BY_2 _Pragma("GCC unroll 2")
 #else
 #define KR_UNROLL
+#define KR_UNROLL_BY_2
 #endif
 
 /* Tell the core that this is a spin loop. */

@@ -72,6 +72,7 @@ KR_INLINE vf dot_block_q4(const uint8_t *quads, const struct dot_acts *a, size_t
 {
     const int8_t *q = a->q + KERN_BLOCK * at;
     __m256i lo = dot_broadcast(a->start + at), hi = lo;
+    KR_UNROLL_BY_2
     for (int z = 0; z < 4; z++) {
         const __m256i a_low = dot_broadcast(q + 4 * z), a_high = dot_broadcast(q + 16 + 4 * z);
         lo = dot_q4_step(lo, dot_load(quads + 64 * z), a_low, a_high);
@@ -92,6 +93,7 @@ KR_INLINE vf dot_block_q8(const uint8_t *quads, const struct dot_acts *a, size_t
 {
     const int8_t *q = a->q + KERN_BLOCK * at;
     __m256i lo = _mm256_setzero_si256(), hi = lo;
+    KR_UNROLL_BY_2
     for (int z = 0; z < 8; z++) {
         const __m256i v = dot_broadcast(q + 4 * z);
         lo = dot_q8_step(lo, dot_load(quads + 64 * z), v);
@@ -104,6 +106,12 @@ KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct
                        size_t at)
 {
     return wtype == KERN_Q4 ? dot_block_q4(quads, a, at) : dot_block_q8(quads, a, at);
+}
+
+/* sums[16] of a column gain its dots: one step of the float chain. */
+KR_INLINE void dot_scale(float *sums, vf dot, vf scale, float d)
+{
+    vf_store(sums, vf_fma(vf_mul(scale, vf_set1(d)), dot, vf_load(sums)));
 }
 
 /* ---- many columns -------------------------------------------------------------------------- */
@@ -143,22 +151,23 @@ KR_INLINE __m256i dot_add(enum kern_wtype wtype, __m256i sum, __m256i w, __m256i
                             : _mm256_add_epi32(sum, _mm256_madd_epi16(w, v));
 }
 
-/* n columns from `at` on, n a constant of at most TILE_COLS. */
+/* TILE_COLS columns from `at` on, with sums[TILE_COLS][16]. */
 KR_INLINE void dot_tile(enum kern_wtype wtype, float *sums, const struct dot_weights *u, vf scale,
-                        const struct dot_acts *a, size_t at, const int n)
+                        const struct dot_acts *a, size_t at)
 {
     const int steps = wtype == KERN_Q4 ? 8 : 16, column = 4 * steps;
     const int8_t *x =
         wtype == KERN_Q4 ? a->q + KERN_BLOCK * at : (const int8_t *)(a->wide + KERN_BLOCK * at);
     __m256i lo[TILE_COLS], hi[TILE_COLS];
     KR_UNROLL
-    for (int c = 0; c < n; c++)
+    for (int c = 0; c < TILE_COLS; c++)
         lo[c] = hi[c] =
             wtype == KERN_Q4 ? dot_broadcast(a->start + at + c) : _mm256_setzero_si256();
+    KR_UNROLL_BY_2
     for (int z = 0; z < steps; z++) {
         const __m256i w_lo = dot_load(u->step[z]), w_hi = dot_load(u->step[z] + 32);
         KR_UNROLL
-        for (int c = 0; c < n; c++) {
+        for (int c = 0; c < TILE_COLS; c++) {
             const __m256i v = dot_broadcast(x + column * c + 4 * z);
             lo[c] = dot_add(wtype, lo[c], w_lo, v);
             hi[c] = dot_add(wtype, hi[c], w_hi, v);
@@ -166,25 +175,26 @@ KR_INLINE void dot_tile(enum kern_wtype wtype, float *sums, const struct dot_wei
     }
     const __m256i one = _mm256_set1_epi16(1);
     KR_UNROLL
-    for (int c = 0; c < n; c++) {
+    for (int c = 0; c < TILE_COLS; c++) {
         const vf dot = wtype == KERN_Q4 ? dot_to_float(_mm256_madd_epi16(lo[c], one),
                                                        _mm256_madd_epi16(hi[c], one))
                                         : dot_to_float(lo[c], hi[c]);
-        const vf d = vf_mul(scale, vf_set1(a->d[at + (size_t)c]));
-        vf_store(sums + 16 * c, vf_fma(d, dot, vf_load(sums + 16 * c)));
+        dot_scale(sums + 16 * c, dot, scale, a->d[at + (size_t)c]);
     }
 }
 
 KR_INLINE void dot_block_cols(enum kern_wtype wtype, float *sums, const uint8_t *quads, vf scale,
                               const struct dot_acts *a, size_t at, size_t n)
 {
-    struct dot_weights u;
-    dot_unpack(wtype, &u, quads);
     size_t c = 0;
-    for (; c + TILE_COLS <= n; c += TILE_COLS)
-        dot_tile(wtype, sums + 16 * c, &u, scale, a, at + c, TILE_COLS);
+    if (n >= TILE_COLS) {
+        struct dot_weights u;
+        dot_unpack(wtype, &u, quads);
+        for (; c + TILE_COLS <= n; c += TILE_COLS)
+            dot_tile(wtype, sums + 16 * c, &u, scale, a, at + c);
+    }
     for (; c < n; c++)
-        dot_tile(wtype, sums + 16 * c, &u, scale, a, at + c, 1);
+        dot_scale(sums + 16 * c, dot_block(wtype, quads, a, at + c), scale, a->d[at + c]);
 }
 
 #endif

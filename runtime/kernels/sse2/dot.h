@@ -15,8 +15,9 @@
 #ifndef DOT_H
 #define DOT_H
 
-#include <string.h>
+#include <stdbool.h>
 
+#include <isa.h>
 #include <vec.h>
 
 #include "kernels.h"
@@ -98,11 +99,13 @@ KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct
     const __m128i start = _mm_set1_epi32(a->start[wtype][at]);
     struct dot_sums s = {{start, start, start, start}};
     if (wtype == KERN_Q4) {
+        KR_UNROLL_BY_2
         for (int z = 0; z < 4; z++)
             dot_q4_quad(&s, quads + 64 * z, q + 4 * z, q + 16 + 4 * z);
         for (int i = 0; i < 4; i++)
             s.row[i] = _mm_srai_epi32(s.row[i], 4);
     } else {
+        KR_UNROLL_BY_2
         for (int z = 0; z < 8; z++)
             dot_q8_quad(&s, quads + 64 * z, q + 4 * z);
         for (int i = 0; i < 4; i++)
@@ -165,6 +168,7 @@ KR_INLINE vf dot_column(const struct dot_weights *u, const int16_t *q)
 {
     const __m128i zero = _mm_setzero_si128();
     struct dot_sums s = {{zero, zero, zero, zero}};
+    KR_UNROLL_BY_2
     for (int z = 0; z < 16; z += 4) {
         const __m128i v = dot_load(q + 2 * z);
         dot_add(&s, u->step[z], _mm_shuffle_epi32(v, 0x00));
@@ -179,13 +183,15 @@ KR_INLINE void dot_block_cols(enum kern_wtype wtype, float *sums, const uint8_t 
                               const struct dot_acts *a, size_t at, size_t n)
 {
     struct dot_weights u;
-    if (wtype == KERN_Q4)
+    const bool widen = n >= WIDEN_COLS;
+    if (widen && wtype == KERN_Q4)
         dot_unpack_q4(&u, quads);
-    else
+    else if (widen)
         dot_unpack_q8(&u, quads);
-    for (size_t c = 0; c < n; c++, sums += 16) {
-        const vf d = vf_mul(scale, vf_set1(a->d[at + c]));
-        vf_store(sums, vf_fma(d, dot_column(&u, a->q + KERN_BLOCK * (at + c)), vf_load(sums)));
+    for (size_t c = at; c < at + n; c++, sums += 16) {
+        const vf dot =
+            widen ? dot_column(&u, a->q + KERN_BLOCK * c) : dot_block(wtype, quads, a, c);
+        vf_store(sums, vf_fma(vf_mul(scale, vf_set1(a->d[c])), dot, vf_load(sums)));
     }
 }
 

@@ -9,6 +9,7 @@ enum {
     PACK_ROWS = 16,  /* rows of a panel: 4 lanes each of four xmm */
     PACK_K = 4,      /* bytes of one row kept together: two pmaddwd words */
     PACK_BLOCKS = 2, /* k-blocks of a super-block: 9 or 17 whole cache lines */
+    WIDEN_COLS = 4,  /* from here on it pays to widen a block for all columns */
     ATTN_SUMS = 2,   /* attention sums in registers, beside K or V and a broadcast */
 };
 
