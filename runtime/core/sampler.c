@@ -11,9 +11,10 @@
 
 #include "error.h"
 
+static const float coldest = 1e-4f; /* a temperature below counts as 0; its inverse is finite */
+
 struct candidate {
-    float logit;
-    float weight; /* exp((logit - best) / temperature) */
+    float value; /* a logit while the top k are found, then a weight: exp((logit - best) / T) */
     int32_t id;
 };
 
@@ -21,7 +22,7 @@ struct krafla_sampler {
     krafla_sampler_options o;
     int32_t vocab;
     uint64_t state;
-    float *logits;           /* [vocab], after the penalty */
+    float *logits;           /* [vocab], after the penalty; then weights in their place */
     struct candidate *picks; /* [vocab] */
     uint8_t *seen;           /* [vocab], all 0 between calls */
 };
@@ -114,15 +115,14 @@ static double next_uniform(krafla_sampler *s)
     return (double)((s->state * 0x2545F4914F6CDD1Du) >> 11) * 0x1p-53;
 }
 
-/* e^x for x <= 0, relative error below 2e-7; 0 below -87, where e^x leaves the normal floats. */
-static float exp_negative(float x)
+/* e^x for x <= 0, relative error below 2e-7; 0 below -87.7, where e^x leaves the normal floats. */
+static inline float exp_negative(float x)
 {
-    if (!(x > -87.0f))
-        return 0.0f;
-    /* x = n ln2 + r, |r| <= ln2 / 2; ln2 in two parts, the first with 9 significant bits, so
+    const float in = x > -88.0f ? x : -88.0f;
+    /* in = n ln2 + r, |r| <= ln2 / 2; ln2 in two parts, the first with 9 significant bits, so
      * that n * 0.693359375 is exact. */
-    const int32_t n = (int32_t)(x * 1.44269504f - 0.5f);
-    const float r = (x - (float)n * 0.693359375f) - (float)n * -2.12194440e-4f;
+    const int32_t n = (int32_t)(in * 1.44269504f - 0.5f);
+    const float r = (in - (float)n * 0.693359375f) - (float)n * -2.12194440e-4f;
     /* (e^r - 1 - r) / r^2, the polynomial of Cephes' expf */
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
@@ -131,7 +131,7 @@ static float exp_negative(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     const float er = (p * r * r + r) + 1.0f;
-    const uint32_t bits = (uint32_t)(n + 127) << 23; /* 2^n */
+    const uint32_t bits = (uint32_t)(n + 127) << 23; /* 2^n, and 0 for n = -127 */
     float scale;
     memcpy(&scale, &bits, sizeof scale);
     return er * scale;
@@ -162,153 +162,164 @@ static krafla_status penalize(krafla_sampler *s, const int32_t *history, size_t 
     return st;
 }
 
+static krafla_status not_a_logit(int32_t id, float logit, krafla_error *err)
+{
+    return kr_fail(err, KRAFLA_E_NUMERIC,
+                   "the logit of token %d is %g: the model's weights are damaged, or too large for "
+                   "this arithmetic",
+                   (int)id, (double)logit);
+}
+
 /* The first of the largest logits. */
 static krafla_status find_best(const float *logits, int32_t vocab, int32_t *best, krafla_error *err)
 {
-    *best = -1;
+    int32_t first = -1;
+    float most = -FLT_MAX;
     for (int32_t i = 0; i < vocab; i++) {
-        if (!(logits[i] <= FLT_MAX))
-            return kr_fail(err, KRAFLA_E_NUMERIC,
-                           "the logit of token %d is %g: the model's weights are damaged, or too "
-                           "large for this arithmetic",
-                           (int)i, (double)logits[i]);
-        if (logits[i] >= -FLT_MAX && (*best < 0 || logits[i] > logits[*best]))
-            *best = i;
+        const float l = logits[i];
+        if (KR_UNLIKELY(!(l <= FLT_MAX)))
+            return not_a_logit(i, l, err);
+        if (KR_UNLIKELY(l > most || (first < 0 && l == most))) {
+            most = l;
+            first = i;
+        }
     }
-    if (*best < 0)
+    if (first < 0)
         return kr_fail(err, KRAFLA_E_NUMERIC, "all %d logits are -infinity: nothing to choose",
                        (int)vocab);
+    *best = first;
     return KRAFLA_OK;
 }
 
-static bool worse(const struct candidate *a, const struct candidate *b)
+/* ---- sampling ---- */
+
+static bool better(const struct candidate *a, const struct candidate *b)
 {
-    return a->logit < b->logit || (a->logit == b->logit && a->id > b->id);
+    return a->value > b->value || (a->value == b->value && a->id < b->id);
 }
 
-/* Restore the heap below i: a parent is worse than its children. */
-static void sift_down(struct candidate *c, size_t n, size_t i)
+/* Restore the heap below i; its top is the best, or the worst, of it. */
+static void sift_down(struct candidate *c, size_t n, size_t i, bool best_on_top)
 {
     const struct candidate moving = c[i];
     for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && worse(&c[child + 1], &c[child]))
+        if (child + 1 < n && better(&c[child + 1], &c[child]) == best_on_top)
             child++;
-        if (!worse(&c[child], &moving))
+        if (better(&c[child], &moving) != best_on_top)
             break;
         c[i] = c[child];
     }
     c[i] = moving;
 }
 
-static void make_heap(struct candidate *c, size_t n)
+static void make_heap(struct candidate *c, size_t n, bool best_on_top)
 {
     for (size_t i = n / 2; i-- > 0;)
-        sift_down(c, n, i);
+        sift_down(c, n, i, best_on_top);
 }
 
-/* From a heap to best-first order. */
-static void sort_heap(struct candidate *c, size_t n)
+/* The k best into picks: a heap with the worst of them on top, which the others must beat. */
+static void pick_top_k(krafla_sampler *s, int32_t k)
 {
-    while (n > 1) {
-        const struct candidate last = c[--n];
-        c[n] = c[0];
-        c[0] = last;
-        sift_down(c, n, 0);
-    }
-}
-
-/* The k best, best first: a heap of k with its worst on top, which the others must beat. */
-static size_t pick_top_k(krafla_sampler *s)
-{
-    const size_t k = (size_t)s->o.top_k;
     struct candidate *c = s->picks;
-    for (size_t i = 0; i < k; i++)
-        c[i] = (struct candidate){s->logits[i], 0.0f, (int32_t)i};
-    make_heap(c, k);
-    for (int32_t i = s->o.top_k; i < s->vocab; i++) {
-        if (s->logits[i] > c[0].logit) { /* on equality the lower id is already there */
-            c[0] = (struct candidate){s->logits[i], 0.0f, i};
-            sift_down(c, k, 0);
+    for (int32_t i = 0; i < k; i++)
+        c[i] = (struct candidate){s->logits[i], i};
+    make_heap(c, (size_t)k, false);
+    for (int32_t i = k; i < s->vocab; i++) {
+        if (s->logits[i] > c[0].value) { /* on equality the lower id is already there */
+            c[0] = (struct candidate){s->logits[i], i};
+            sift_down(c, (size_t)k, 0, false);
         }
     }
-    sort_heap(c, k);
-    return k;
 }
 
-static double weigh(krafla_sampler *s, size_t n, float best)
+/* The nucleus, the shortest run of the best of c[0..*n) that holds p of sum: moved to the end of
+ * c, where the result points; *n is its length. */
+static struct candidate *pick_top_p(struct candidate *c, size_t *n, double sum, double p)
 {
+    size_t left = *n;
+    double held = 0.0;
+    make_heap(c, left, true);
+    while (left > 0 && held < p * sum) {
+        const struct candidate best = c[0];
+        c[0] = c[--left];
+        c[left] = best;
+        sift_down(c, left, 0, true);
+        held += (double)best.value;
+    }
+    *n -= left;
+    return c + left;
+}
+
+/* Logits to weights in place; their sum. */
+static double weigh_all(krafla_sampler *s, float best)
+{
+    const float per_unit = 1.0f / s->o.temperature;
     double sum = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        s->picks[i].weight = exp_negative((s->picks[i].logit - best) / s->o.temperature);
-        sum += (double)s->picks[i].weight;
+    for (int32_t i = 0; i < s->vocab; i++) {
+        s->logits[i] = exp_negative((s->logits[i] - best) * per_unit);
+        sum += (double)s->logits[i];
     }
     return sum;
 }
 
-/* Everything that can be in the top p: n tokens below (1 - p) / n of the mass together hold less
- * than 1 - p of it, so the rest holds p. */
-static size_t drop_unlikely(struct candidate *c, size_t n, double sum, double p)
+static double weigh_picks(krafla_sampler *s, size_t n, float best)
 {
-    const double least = (1.0 - p) / (double)n * sum;
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if ((double)c[i].weight >= least)
-            c[kept++] = c[i];
-    return kept;
+    const float per_unit = 1.0f / s->o.temperature;
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        s->picks[i].value = exp_negative((s->picks[i].value - best) * per_unit);
+        sum += (double)s->picks[i].value;
+    }
+    return sum;
 }
 
-/* The shortest run of the best that holds p of the mass. */
-static size_t cut_top_p(const struct candidate *c, size_t n, double sum, double p)
+/* The tokens that weigh at least `least` into picks. */
+static size_t keep_heavy(krafla_sampler *s, double least)
 {
-    double held = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        held += (double)c[i].weight;
-        if (held >= p * sum)
-            return i + 1;
-    }
+    size_t n = 0;
+    for (int32_t i = 0; i < s->vocab; i++)
+        if ((double)s->logits[i] >= least)
+            s->picks[n++] = (struct candidate){s->logits[i], i};
     return n;
 }
 
-static int32_t draw(krafla_sampler *s, size_t n)
+static int32_t draw(krafla_sampler *s, const struct candidate *c, size_t n)
 {
     double sum = 0.0;
     for (size_t i = 0; i < n; i++)
-        sum += (double)s->picks[i].weight;
+        sum += (double)c[i].value;
     const double mark = next_uniform(s) * sum;
     double held = 0.0;
     size_t chosen = 0; /* ends as the last token with a weight, should mark round up to sum */
     for (size_t i = 0; i < n; i++) {
-        if (s->picks[i].weight > 0.0f)
+        if (c[i].value > 0.0f)
             chosen = i;
-        held += (double)s->picks[i].weight;
+        held += (double)c[i].value;
         if (mark < held)
             break;
     }
-    return s->picks[chosen].id;
+    return c[chosen].id;
 }
 
 static int32_t sample(krafla_sampler *s, float best)
 {
     const double p = (double)s->o.top_p;
     const bool nucleus = p > 0.0 && p < 1.0;
-    const bool ranked = s->o.top_k > 0 && s->o.top_k < s->vocab;
     size_t n;
-    if (ranked) {
-        n = pick_top_k(s);
+    double sum;
+    if (s->o.top_k > 0 && s->o.top_k < s->vocab) {
+        n = (size_t)s->o.top_k;
+        pick_top_k(s, s->o.top_k);
+        sum = weigh_picks(s, n, best);
     } else {
-        n = (size_t)s->vocab;
-        for (size_t i = 0; i < n; i++)
-            s->picks[i] = (struct candidate){s->logits[i], 0.0f, (int32_t)i};
+        /* All tokens below (1 - p) / vocab of the mass hold less than 1 - p of it together: the
+         * nucleus is among the others. */
+        sum = weigh_all(s, best);
+        n = keep_heavy(s, nucleus ? (1.0 - p) / (double)s->vocab * sum : 0.0);
     }
-    const double sum = weigh(s, n, best);
-    if (nucleus && !ranked) {
-        n = drop_unlikely(s->picks, n, sum, p);
-        make_heap(s->picks, n);
-        sort_heap(s->picks, n);
-    }
-    if (nucleus)
-        n = cut_top_p(s->picks, n, sum, p);
-    return draw(s, n);
+    const struct candidate *c = nucleus ? pick_top_p(s->picks, &n, sum, p) : s->picks;
+    return draw(s, c, n);
 }
 
 krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const int32_t *history,
@@ -316,7 +327,7 @@ krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const 
 {
     *id = -1;
     const bool penalty = s->o.repeat_penalty != 1.0f && s->o.repeat_last_n > 0 && n > 0;
-    const bool greedy = s->o.temperature == 0.0f || s->o.top_k == 1;
+    const bool greedy = s->o.temperature < coldest || s->o.top_k == 1;
     if (penalty || !greedy) {
         memcpy(s->logits, logits, (size_t)s->vocab * sizeof *logits);
         logits = s->logits;
@@ -326,7 +337,7 @@ krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const 
         if (st != KRAFLA_OK)
             return st;
     }
-    int32_t best;
+    int32_t best = -1;
     const krafla_status st = find_best(logits, s->vocab, &best, err);
     if (st != KRAFLA_OK)
         return st;

@@ -178,7 +178,7 @@ size_t krafla_chat_stop_ids(const krafla_chat *c, const int32_t **ids);
 
 typedef struct krafla_sampler_options {
     uint32_t struct_size;  /* set by krafla_sampler_defaults() */
-    float temperature;     /* 0: the most likely token, ties to the lowest id */
+    float temperature;     /* 0 (< 0.0001): the most likely token, ties to the lowest id */
     float top_p;           /* in (0, 1); 0 or 1: off */
     int32_t top_k;         /* 0: off */
     float repeat_penalty;  /* 1: off */

@@ -1,0 +1,232 @@
+/* test_sampler.c - what krafla_sampler_next() chooses, against probabilities worked out here.
+ * SPDX-License-Identifier: MIT */
+#include "krafla.h"
+#include "unit.h"
+
+#include <math.h>
+
+enum { DRAWS = 20000, BIG = 5000 };
+
+static krafla_sampler_options options(float temperature, float top_p, int32_t top_k)
+{
+    krafla_sampler_options o;
+    krafla_sampler_defaults(&o);
+    o.temperature = temperature;
+    o.top_p = top_p;
+    o.top_k = top_k;
+    return o;
+}
+
+static int32_t choose(const krafla_sampler_options *o, int32_t vocab, const float *logits,
+                      const int32_t *history, size_t n)
+{
+    krafla_sampler *s;
+    int32_t id = -2;
+    if (krafla_sampler_create(&s, vocab, o, NULL) != KRAFLA_OK)
+        return -3;
+    krafla_sampler_next(s, logits, history, n, &id, NULL);
+    krafla_sampler_free(s);
+    return id;
+}
+
+static krafla_status status_of(const krafla_sampler_options *o, int32_t vocab, const float *logits)
+{
+    krafla_sampler *s;
+    int32_t id;
+    krafla_status st = krafla_sampler_create(&s, vocab, o, NULL);
+    if (st == KRAFLA_OK)
+        st = krafla_sampler_next(s, logits, NULL, 0, &id, NULL);
+    krafla_sampler_free(s);
+    return st;
+}
+
+/* Draw often; counts[id] of the vocab tokens. */
+static void count_draws(const krafla_sampler_options *o, int32_t vocab, const float *logits,
+                        int *counts)
+{
+    krafla_sampler *s;
+    memset(counts, 0, (size_t)vocab * sizeof *counts);
+    EXPECT(krafla_sampler_create(&s, vocab, o, NULL) == KRAFLA_OK);
+    for (int i = 0; i < DRAWS; i++) {
+        int32_t id;
+        EXPECT(krafla_sampler_next(s, logits, NULL, 0, &id, NULL) == KRAFLA_OK);
+        if (id >= 0 && id < vocab)
+            counts[id]++;
+    }
+    krafla_sampler_free(s);
+}
+
+/* Whether a count out of DRAWS is within 5 standard deviations of probability p. */
+static int near(int count, double p)
+{
+    const double spread = sqrt(DRAWS * p * (1.0 - p));
+    return fabs(count - DRAWS * p) <= 5.0 * spread + 0.5;
+}
+
+static void test_greedy_takes_the_lowest_of_equal_ids(void)
+{
+    const float logits[] = {1, 5, 3, 5, -2};
+    krafla_sampler_options o = options(0, 0.9f, 0);
+    EXPECT(choose(&o, 5, logits, NULL, 0) == 1);
+    o = options(2.0f, 0, 1);
+    EXPECT(choose(&o, 5, logits, NULL, 0) == 1);
+}
+
+static void test_penalty_counts_each_recent_token_once(void)
+{
+    const float logits[] = {4, 3.9f, -1, -0.9f};
+    const int32_t history[] = {3, 0, 0, 0};
+    krafla_sampler_options o = options(0, 0, 0);
+    o.repeat_penalty = 1.02f; /* 4 / 1.02 = 3.92 > 3.9; twice it would be 3.84 */
+    EXPECT(choose(&o, 4, logits, history, 4) == 0);
+    o.repeat_penalty = 1.1f;
+    EXPECT(choose(&o, 4, logits, history, 4) == 1);
+    o.repeat_last_n = 0;
+    EXPECT(choose(&o, 4, logits, history, 4) == 0);
+
+    const float negative[] = {-1.0f, -1.05f};
+    const int32_t first[] = {0};
+    o.repeat_last_n = 64;
+    EXPECT(choose(&o, 2, negative, first, 1) == 1); /* -1 * 1.1 < -1.05 */
+    const int32_t old[] = {0, 1, 1};
+    o.repeat_last_n = 2;
+    EXPECT(choose(&o, 2, negative, old, 3) == 0); /* token 0 is out of sight */
+}
+
+static void test_draws_follow_the_softmax(void)
+{
+    const float logits[] = {1.0f, 2.0f, 0.0f, -1.5f, 3.0f};
+    const krafla_sampler_options o = options(0.8f, 0, 0);
+    double sum = 0;
+    int counts[5];
+    for (int i = 0; i < 5; i++)
+        sum += exp(logits[i] / 0.8);
+    count_draws(&o, 5, logits, counts);
+    for (int i = 0; i < 5; i++)
+        EXPECT(near(counts[i], exp(logits[i] / 0.8) / sum));
+}
+
+static void test_top_k_then_top_p_among_them(void)
+{
+    /* Probabilities 0.4, 0.3, 0.2, 0.1; the top 3 renormalized: 0.444, 0.333, 0.222. */
+    const float logits[] = {logf(0.2f), logf(0.4f), logf(0.1f), logf(0.3f)};
+    int counts[4];
+    krafla_sampler_options o = options(1, 0, 3);
+    count_draws(&o, 4, logits, counts);
+    EXPECT(near(counts[1], 4 / 9.0) && near(counts[3], 3 / 9.0) && near(counts[0], 2 / 9.0));
+    EXPECT(counts[2] == 0);
+
+    o = options(1, 0.75f, 3); /* 0.444 + 0.333 = 0.777 reaches 0.75; of the full 0.7 would not */
+    count_draws(&o, 4, logits, counts);
+    EXPECT(near(counts[1], 4 / 7.0) && near(counts[3], 3 / 7.0));
+    EXPECT(counts[0] == 0 && counts[2] == 0);
+
+    o = options(1, 0.75f, 0);
+    count_draws(&o, 4, logits, counts);
+    EXPECT(near(counts[1], 4 / 9.0) && near(counts[3], 3 / 9.0) && near(counts[0], 2 / 9.0));
+    EXPECT(counts[2] == 0);
+}
+
+/* Top-k and top-p of a long list, against a plain sort. */
+static float big[BIG];
+
+static int descending(const void *a, const void *b)
+{
+    const int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
+    if (big[i] != big[j])
+        return big[i] < big[j] ? 1 : -1;
+    return i - j;
+}
+
+static void test_selection_equals_a_full_sort(void)
+{
+    static int32_t order[BIG];
+    static int counts[BIG];
+    uint32_t x = 12345;
+    for (int32_t i = 0; i < BIG; i++) {
+        x = x * 1664525u + 1013904223u;
+        big[i] = (float)(x >> 20) / 512.0f; /* 4096 values for 5000 ids: many ties */
+        order[i] = i;
+    }
+    qsort(order, BIG, sizeof *order, descending);
+    const int k = 7;
+    krafla_sampler_options o = options(50.0f, 0, k); /* nearly flat: all k come up */
+    count_draws(&o, BIG, big, counts);
+    for (int i = 0; i < BIG; i++)
+        EXPECT((counts[order[i]] > 0) == (i < k));
+
+    double sum = 0, held = 0;
+    for (int i = 0; i < BIG; i++)
+        sum += exp((big[order[i]] - big[order[0]]) / 0.2);
+    int nucleus = 0;
+    while (held < 0.5 * sum)
+        held += exp((big[order[nucleus++]] - big[order[0]]) / 0.2);
+    o = options(0.2f, 0.5f, 0);
+    count_draws(&o, BIG, big, counts);
+    for (int i = 0; i < BIG; i++)
+        EXPECT(i < nucleus || counts[order[i]] == 0);
+    EXPECT(counts[order[nucleus - 1]] > 0);
+}
+
+static void test_same_seed_gives_the_same_tokens(void)
+{
+    const float logits[] = {0.1f, 0.2f, 0.3f, 0.25f, 0.15f, 0.05f, 0.0f, 0.4f};
+    const krafla_sampler_options o = options(1, 0.9f, 0);
+    krafla_sampler *s;
+    EXPECT(krafla_sampler_create(&s, 8, &o, NULL) == KRAFLA_OK);
+    /* Fixed for ever: saved seeds reproduce their texts. */
+    static const int32_t want[] = {0, 3, 2, 0, 6, 2, 2, 3, 4, 2, 1, 5};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        int32_t id = -1;
+        EXPECT(krafla_sampler_next(s, logits, NULL, 0, &id, NULL) == KRAFLA_OK);
+        EXPECT(id == want[i]);
+    }
+    krafla_sampler_free(s);
+}
+
+static void test_numbers_that_are_none_are_errors(void)
+{
+    const krafla_sampler_options greedy = options(0, 0, 0), warm = options(1, 0.9f, 0);
+    const float nan_logits[] = {1, NAN, 2}, inf_logits[] = {1, INFINITY, 2};
+    const float none[] = {-INFINITY, -INFINITY, -INFINITY}, masked[] = {-INFINITY, -3, -INFINITY};
+    EXPECT(status_of(&greedy, 3, nan_logits) == KRAFLA_E_NUMERIC);
+    EXPECT(status_of(&warm, 3, nan_logits) == KRAFLA_E_NUMERIC);
+    EXPECT(status_of(&greedy, 3, inf_logits) == KRAFLA_E_NUMERIC);
+    EXPECT(status_of(&warm, 3, none) == KRAFLA_E_NUMERIC);
+    EXPECT(choose(&greedy, 3, masked, NULL, 0) == 1);
+    EXPECT(choose(&warm, 3, masked, NULL, 0) == 1);
+    const krafla_sampler_options top2 = options(1, 0, 2);
+    EXPECT(choose(&top2, 3, masked, NULL, 0) == 1);
+}
+
+static void test_options_out_of_range_are_refused(void)
+{
+    krafla_sampler *s;
+    krafla_error err;
+    krafla_sampler_options o = options(-1, 0, 0);
+    EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT && !s);
+    EXPECT_STR("temperature is -1, expected 0 to 100", err.message);
+    o = options(NAN, 0, 0);
+    EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT);
+    o = options(1, 1.5f, 0);
+    EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT);
+    o = options(1, 0, -1);
+    EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT);
+    o = options(1, 0, 0);
+    o.struct_size = 4;
+    EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT);
+    EXPECT(krafla_sampler_create(&s, 0, NULL, &err) == KRAFLA_E_ARGUMENT);
+}
+
+int main(void)
+{
+    test_greedy_takes_the_lowest_of_equal_ids();
+    test_penalty_counts_each_recent_token_once();
+    test_draws_follow_the_softmax();
+    test_top_k_then_top_p_among_them();
+    test_selection_equals_a_full_sort();
+    test_same_seed_gives_the_same_tokens();
+    test_numbers_that_are_none_are_errors();
+    test_options_out_of_range_are_refused();
+    return unit_done("test_sampler");
+}
