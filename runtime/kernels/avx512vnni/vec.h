@@ -26,10 +26,10 @@ KR_INLINE void vf_store(float *p, vf v)
     _mm512_storeu_ps(p, v);
 }
 
-/* Lanes below n, n <= 16. */
+/* Lanes below n, which may be above 16. */
 KR_INLINE __mmask16 vf_first(size_t n)
 {
-    return (__mmask16)((1u << n) - 1);
+    return (__mmask16)((1u << (n < 16 ? n : 16)) - 1);
 }
 
 KR_INLINE vf vf_load_n(const float *p, size_t n)
