@@ -95,28 +95,36 @@ KR_INLINE void attn_scores(const size_t heads, enum kern_kvtype type, const stru
         attn_scores_tile(heads, 1, type, job->scratch, job->q, job->kv, block);
 }
 
+/* v in the lanes of [pos0, pos1), other elsewhere; lane 0 of v is position i of the segment. */
+KR_INLINE vf attn_keep(vf v, size_t i, const struct attn_job *job, float other)
+{
+    const size_t lo = job->pos0 % KERN_SEGMENT, hi = lo + (job->pos1 - job->pos0);
+    return vf_keep(v, lo > i ? lo - i : 0, hi - i < KERN_LANES ? hi - i : KERN_LANES,
+                   vf_set1(other));
+}
+
 /* Scores of one head into the weights of its positions; the maximum and the sum.
  * s[i] belongs to position i of the segment. */
 static void attn_weights(float *s, float *m, float *l, const struct attn_job *job)
 {
-    const size_t first = job->pos0 / KERN_LANES * KERN_LANES, base = job->pos0 % KERN_SEGMENT;
-    const size_t n = job->pos1 - job->pos0, start = first % KERN_SEGMENT;
+    const size_t first = job->pos0 / KERN_LANES * KERN_LANES, start = first % KERN_SEGMENT;
+    const size_t end = start + (job->pos1 - first);
     const bool q8 = job->kv->type == KERN_KV_Q8;
 
     vf top = vf_set1(-INFINITY);
-    for (size_t i = start; i < base + n; i += KERN_LANES) {
+    for (size_t i = start; i < end; i += KERN_LANES) {
         vf v = vf_mul(vf_load(s + i), vf_set1(job->scale));
         if (job->cap > 0.0f)
             v = vf_softcap(v, job->cap);
         vf_store(s + i, v);
-        top = vf_max(top, vf_keep(v, base > i ? base - i : 0, base + n - i, vf_set1(-INFINITY)));
+        top = vf_max(top, attn_keep(v, i, job, -INFINITY));
     }
     *m = vf_amax(top);
 
     vf sum = vf_set1(0.0f);
-    for (size_t i = start; i < base + n; i += KERN_LANES) {
+    for (size_t i = start; i < end; i += KERN_LANES) {
         vf e = vf_exp(vf_sub(vf_load(s + i), vf_set1(*m)));
-        e = vf_keep(e, base > i ? base - i : 0, base + n - i, vf_set1(0.0f));
+        e = attn_keep(e, i, job, 0.0f);
         sum = vf_add(sum, e);
         vf_store(s + i, q8 ? vf_mul(e, vf_load(job->kv->vs + first + (i - start))) : e);
     }
