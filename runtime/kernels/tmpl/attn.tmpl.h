@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include <isa.h>
 #include <vec.h>
