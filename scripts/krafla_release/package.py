@@ -18,25 +18,27 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import isas
 from krafla_release import archives, build
 from krafla_release.archives import PROGRAM, Archive, Member
 from krafla_release.project import ROOT, ReleaseError, source_date_epoch, version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 DIST = ROOT / "dist"
 
 
-def members_of(archive: Archive) -> list[Member]:
-    """Build an archive's programs and return everything that goes in."""
-    rows = build.build_arch(archive.arch)
+def members_of(archive: Archive, read: Callable[[Path], bytes] = Path.read_bytes) -> list[Member]:
+    """Return everything that goes in; the programs must have been built if they are read."""
+    rows = isas.load(archive.arch, built=True, ship=True)
     members = archives.plain_files()
     for program in archives.programs():
         members.append(archives.launcher(program, [isa.name for isa in rows]))
-        for isa in rows:
-            data = (build.build_dir(isa) / program).read_bytes()
-            members.append(Member(f"bin/{program}-{isa.name}", PROGRAM, data))
+        members += [
+            Member(f"bin/{program}-{isa.name}", PROGRAM, read(build.build_dir(isa) / program))
+            for isa in rows
+        ]
     return members
 
 
@@ -74,6 +76,7 @@ def file_name(archive: Archive) -> str:
 
 def package(archive: Archive, directory: Path = DIST) -> Path:
     """Build and write one archive and return its path."""
+    build.build_arch(archive.arch)
     members = members_of(archive)
     check_contract(archive, members)
     data = tar_gz(file_name(archive), members, source_date_epoch())
@@ -106,7 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         archive = archives.find(args.archive)
         if args.update_contract:
             contract = archives.PACKAGING / f"{archive.name}.contract"
-            contract.write_text(archives.contract_lines(members_of(archive)))
+            members = members_of(archive, read=lambda _: b"")
+            contract.write_text(archives.contract_lines(members))
         else:
             package(archive, args.dist)
     except ReleaseError as error:

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""The layout lint finds what it promises to find.
+
+.venv/bin/python -m pytest tests/py/test_lint_layout.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import lint_layout
+
+GUARD = "#ifndef A_H\n#define A_H\n#endif\n"
+PLACES = {
+    "krafla.h": {"include"},
+    "args.h": {"cli"},
+    "model.h": {"core"},
+    "kernels.h": {"kernels"},
+    "vf.h": {"kernels"},
+    "ml.h": {"core"},
+}
+
+
+def conditionals(path: str, text: str) -> list[str]:
+    return list(lint_layout.check_conditionals(Path(path), text))
+
+
+def includes(path: str, header: str) -> list[str]:
+    return list(lint_layout.check_includes(Path(path), f'#include "{header}"\n', PLACES))
+
+
+def test_lint_allows_an_include_guard() -> None:
+    assert conditionals("runtime/core/a.h", GUARD) == []
+
+
+def test_lint_refuses_a_guard_in_a_source() -> None:
+    assert len(conditionals("runtime/core/a.c", GUARD)) == 1
+
+
+@pytest.mark.parametrize("word", ["#if X", "#ifdef X", "# ifndef X", "  #elif X"])
+def test_lint_refuses_conditionals(word: str) -> None:
+    found = conditionals("runtime/core/a.c", f"int a;\n{word}\n")
+    assert len(found) == 1
+    assert found[0].startswith("runtime/core/a.c:2: ")
+
+
+@pytest.mark.parametrize(
+    "name", ["map_posix.c", "map_win32.c", "cpu_x86.c", "cpu_arm.c", "compiler.h"]
+)
+def test_lint_allows_conditionals_where_systems_differ(name: str) -> None:
+    assert conditionals(f"runtime/core/{name}", "#if defined(X)\n#endif\n") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "header"),
+    [
+        ("runtime/cli/ml_run.c", "krafla.h"),
+        ("runtime/cli/ml_run.c", "args.h"),
+        ("runtime/cli/ml_run.c", "ml.h"),
+        ("runtime/core/a.c", "model.h"),
+        ("runtime/core/a.c", "kernels.h"),
+        ("runtime/kernels/avx2/a.c", "../sse2/vf.h"),
+        ("tests/unit/a.c", "model.h"),
+    ],
+)
+def test_lint_allows_includes_downward(path: str, header: str) -> None:
+    assert includes(path, header) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "header"),
+    [
+        ("runtime/cli/ml_run.c", "model.h"),
+        ("runtime/cli/ml_run.c", "kernels.h"),
+        ("runtime/core/a.c", "args.h"),
+        ("runtime/core/a.c", "vf.h"),
+        ("runtime/kernels/avx2/a.c", "model.h"),
+        ("runtime/kernels/avx2/a.c", "krafla.h"),
+        ("runtime/core/a.c", "nowhere.h"),
+    ],
+)
+def test_lint_refuses_includes_upward_and_past_the_interface(path: str, header: str) -> None:
+    assert len(includes(path, header)) == 1
+
+
+def test_lint_measures_functions_and_files() -> None:
+    function = "int f(void)\n{\n" + "    g();\n" * 70 + "}\n"
+    assert len(list(lint_layout.check_c_sizes(Path("runtime/core/a.c"), function))) == 1
+    short = "int f(void)\n{\n    g();\n}\n"
+    assert list(lint_layout.check_c_sizes(Path("runtime/core/a.c"), short * 140)) == []
+    assert len(list(lint_layout.check_c_sizes(Path("runtime/core/a.c"), short * 150))) == 1
+    assert len(list(lint_layout.check_c_sizes(Path("runtime/kernels/x/a.c"), short * 100))) == 1
+
+
+def test_lint_measures_python_functions() -> None:
+    text = "def f():\n" + "    g()\n" * 70
+    assert len(list(lint_layout.check_python_sizes(Path("tools/a.py"), text))) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = 1  # TO" + "DO later",
+        "/* FIX" + "ME */",
+        'open("/ho' + 'me/somebody/x")',
+        "cd /ro" + "ot/y",
+    ],
+)
+def test_lint_refuses_unfinished_spots_and_machine_paths(line: str) -> None:
+    assert len(list(lint_layout.check_text(Path("README.md"), line))) == 1
+
+
+def test_lint_wants_a_licence_line_in_sources() -> None:
+    assert len(list(lint_layout.check_text(Path("tools/a.py"), "x = 1\n"))) == 1
+    assert list(lint_layout.check_text(Path("README.md"), "x = 1\n")) == []
+
+
+def test_lint_compares_the_contracts_with_the_table(tmp_path: Path) -> None:
+    (tmp_path / "packaging").mkdir()
+    (tmp_path / "packaging/linux-x86_64.contract").write_text("0755 bin/ml_run-mmx\n")
+    (found,) = lint_layout.check_contracts(tmp_path)
+    assert "mmx" in found
+    assert "avx2" in found
+
+
+def test_lint_compares_the_user_guide_with_the_table(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    guide = tmp_path / "docs" / "user-guide.md"
+    guide.write_text("| ISA | CPUs |\n|---|---|\n| `sse2` | all |\n| `mmx` | old |\n")
+    found = list(lint_layout.check_guide(tmp_path))
+    assert "docs/user-guide.md: ISA mmx is not in isas.txt" in found
+    assert any("no row for ISA avx2" in line for line in found)
+    assert not any("sse2" in line for line in found)

