@@ -4,13 +4,18 @@
 #define ISA_H
 
 #define ISA_NAME "avx2"
+#define PACK_Q8_NAME "q8p16x4"
+#define PACK_Q4_NAME "q4p16x4"
 
 enum {
-    PACK_ROWS = 16,  /* rows of a panel: 8 lanes each of two ymm */
-    PACK_K = 4,      /* bytes of one row kept together: one vpmaddubsw + vpmaddwd step */
-    PACK_BLOCKS = 2, /* k-blocks of a super-block: 9 or 17 whole cache lines */
-    TILE_COLS = 4,   /* columns per tile: 2 x 4 sums + 2 weights + activation + work of 16 ymm */
-    ATTN_SUMS = 4,   /* attention sums in registers, beside K or V and a broadcast */
+    PACK_ROWS = 16, /* rows of a panel: 8 lanes each of two ymm */
+    PACK_Q8_K = 4,  /* bytes of one row kept together: one vpmaddubsw + vpmaddwd step */
+    PACK_Q4_K = 4,
+    PACK_Q8_XOR = 0x80, /* weights as unsigned bytes */
+    PACK_Q4_XOR = 0,    /* nibbles as in the file: q + 8 */
+    PACK_BLOCKS = 2,    /* k-blocks of a super-block: 9 or 17 whole cache lines */
+    TILE_COLS = 4,      /* columns per tile: 2 x 4 sums + 2 weights + activation + work of 16 ymm */
+    ATTN_SUMS = 5,      /* attention sums in registers, beside K or V and a broadcast */
 };
 
 #endif

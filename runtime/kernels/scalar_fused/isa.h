@@ -5,9 +5,15 @@
 #define ISA_H
 
 #define ISA_NAME "scalar_fused"
+#define PACK_Q8_NAME "q8p16x4"
+#define PACK_Q4_NAME "q4p16x4"
 enum {
     PACK_ROWS = 16, /* as scalar/isa.h */
-    PACK_K = 4,
+    PACK_Q8_K = 4,  /* bytes of one row kept together */
+    PACK_Q4_K = 4,
+    PACK_Q8_XOR = 0x80, /* weights as unsigned bytes */
+    PACK_Q4_XOR = 0,    /* nibbles as in the file: q + 8 */
+    PACK_BLOCKS = 2,    /* k-blocks of a super-block */
     ATTN_SUMS = 1,
 };
 

@@ -4,8 +4,8 @@
 #include "p16.h"
 
 const struct pack_layout kern_layout[2] = {
-    [KERN_Q8] = {"q8p16x4", PACK_ROWS, PACK_K, PACK_BLOCKS, 0x80, 0},
-    [KERN_Q4] = {"q4p16x4", PACK_ROWS, PACK_K, PACK_BLOCKS, 0, 0},
+    [KERN_Q8] = {PACK_Q8_NAME, PACK_ROWS, PACK_Q8_K, PACK_BLOCKS, PACK_Q8_XOR, 0},
+    [KERN_Q4] = {PACK_Q4_NAME, PACK_ROWS, PACK_Q4_K, PACK_BLOCKS, 0, PACK_Q4_XOR},
 };
 
 /* One instance per pair of types, so that each has its constants. */

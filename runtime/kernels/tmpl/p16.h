@@ -1,4 +1,5 @@
-/* tmpl/p16.h - panels of 16 rows with 4 bytes of a row together: layouts q8p16x4 and q4p16x4.
+/* tmpl/p16.h - panels of 16 rows and super-blocks of 2 blocks, the layout of most ISAs; how many
+ * bytes of a row stand together, 1, 4 or 8, is in <isa.h>.
  *
  * It owns where things lie and the walk: panels, blocks in order, the one float chain per output;
  * and the rows of a file-layout matrix, which are gathered block by block into the same shape, so
@@ -111,16 +112,18 @@ KR_INLINE void p16_gather(enum kern_wtype w, enum kern_stype s, uint8_t *quads, 
                           const struct kern_matrix *m, size_t r, size_t b)
 {
     const size_t bytes = p16_scale(s) + p16_row_data(w), row_bytes = m->k / KERN_BLOCK * bytes;
+    const size_t kbytes = w == KERN_Q4 ? PACK_Q4_K : PACK_Q8_K;
+    const uint64_t flip = w == KERN_Q4 ? PACK_Q4_XOR * 0x11 : PACK_Q8_XOR;
     for (size_t i = 0; i < PACK_ROWS; i++) {
         const size_t row = r + i < m->rows ? r + i : m->rows - 1;
         const uint8_t *block = (const uint8_t *)m->data + row * row_bytes + b * bytes;
         memcpy(scales + i * p16_scale(s), block, p16_scale(s));
         block += p16_scale(s);
-        for (size_t z = 0; z < p16_row_data(w) / PACK_K; z++) {
-            uint32_t quad;
-            memcpy(&quad, block + z * PACK_K, sizeof quad);
-            quad ^= w == KERN_Q8 ? 0x80808080u : 0;
-            memcpy(quads + (z * PACK_ROWS + i) * PACK_K, &quad, sizeof quad);
+        for (size_t z = 0; z < p16_row_data(w) / kbytes; z++) {
+            uint64_t part = 0;
+            memcpy(&part, block + z * kbytes, kbytes);
+            part ^= 0x0101010101010101u * flip;
+            memcpy(quads + (z * PACK_ROWS + i) * kbytes, &part, kbytes);
         }
     }
 }
