@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""Find krafla.h and the fastest libkrafla that this CPU can run.
+
+    KRAFLA_ISA=sse2 python3 -c "import krafla; print(krafla.isa())"
+
+An installed package has krafla.h, isas.txt and _lib/libkrafla-<isa>.so beside this file; a source
+tree has runtime/include, runtime/kernels and build/<isa>-pt or build/<isa>.  The choice is that of
+the launchers: KRAFLA_LIB, else KRAFLA_ISA, else the first of isas.txt that passes its CPU check.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cffi import FFI
+
+from krafla._errors import BY_STATUS, KraflaCpuError, KraflaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent.parent  # of a source tree
+ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64", "armv7l": "armv7", "armv8l": "armv7"}
+
+ffi = FFI()
+
+
+def beside(name: str, in_source_tree: str) -> Path:
+    """Return the path of a file that the package carries, or of its original."""
+    packaged = HERE / name
+    return packaged if packaged.is_file() else ROOT / in_source_tree
+
+
+def declarations() -> str:
+    """Return the part of krafla.h that is the cdef, verbatim."""
+    text = beside("krafla.h", "runtime/include/krafla.h").read_text(encoding="utf-8")
+    found = re.search(
+        r"/\* --- cffi: begin --- \*/\n(.*)/\* --- cffi: end --- \*/", text, re.DOTALL
+    )
+    if found is None:
+        raise KraflaError("krafla.h has no cffi markers: the package is damaged, install it again")
+    return found[1]
+
+
+def isa_names() -> list[str]:
+    """Return the names of this architecture's builds, fastest first."""
+    machine = platform.machine().lower()
+    machine = ARCHITECTURES.get(machine, machine)
+    text = beside("isas.txt", "runtime/kernels/isas.txt").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.split("|")]
+        for line in text.splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+    return [name for name, architecture, *_ in rows if architecture == machine]
+
+
+def candidates() -> Iterator[Path]:
+    """Yield the libraries to try, in order; those that do not exist are left out."""
+    explicit = os.environ.get("KRAFLA_LIB")
+    if explicit:
+        yield Path(explicit)
+        return
+    wanted = os.environ.get("KRAFLA_ISA")
+    for name in [wanted] if wanted else isa_names():
+        for path in (
+            HERE / "_lib" / f"libkrafla-{name}.so",
+            ROOT / "build" / f"{name}-pt" / "libkrafla.so",
+            ROOT / "build" / name / "libkrafla.so",
+        ):
+            if path.is_file():
+                yield path
+
+
+@functools.cache
+def library() -> Any:
+    """Return the library, loaded once."""
+    ffi.cdef(declarations(), override=True)
+    refusals = []
+    for path in candidates():
+        try:
+            lib = ffi.dlopen(str(path))
+        except OSError as error:
+            refusals.append(f"{path.name}: {error}")
+            continue
+        err = ffi.new("krafla_error *")
+        if lib.krafla_cpu_check(err) == 0:
+            return lib
+        refusals.append(f"{path.name}: {message(err)}")
+    tried = "; ".join(refusals) or "no libkrafla was found"
+    raise KraflaCpuError(
+        f"{tried}: build one with make ISA=<isa> THREADS=pthread lib, or name a file in KRAFLA_LIB"
+    )
+
+
+def message(err: Any) -> str:
+    """Return the message of a krafla_error."""
+    return bytes(ffi.string(err.message)).decode("utf-8", "replace")
+
+
+def check(status: int, err: Any) -> None:
+    """Raise the exception of a status that is not KRAFLA_OK."""
+    if status != 0:
+        raise BY_STATUS.get(status, KraflaError)(message(err))
+
+
+def text(pointer: Any) -> str:
+    """Return the str of a NUL-terminated UTF-8 string."""
+    return bytes(ffi.string(pointer)).decode("utf-8", "replace")
+
+
+def version() -> str:
+    """Return the version of the library."""
+    return text(library().krafla_version())
+
+
+def isa() -> str:
+    """Return the instruction set of the library that was chosen."""
+    return text(library().krafla_isa())
+
+
+def default_threads() -> tuple[int, str]:
+    """Return the thread count that suits this machine, and what decided it."""
+    reason = ffi.new("const char **")
+    count = int(library().krafla_default_threads(reason))
+    return count, text(reason[0])
