@@ -125,6 +125,14 @@ def test_launcher_without_builds_is_a_runtime_error_not_a_cpu_error(tree: Tree) 
     assert "is the archive complete" in done.stderr
 
 
+def test_launcher_of_another_program_asks_ml_run_and_starts_its_own(tree: Tree) -> None:
+    (tree.home / "ml_tok").write_bytes(archives.launcher("ml_tok", BUILDS).data)
+    (tree.home / "bin/ml_tok-middle").write_text('#!/bin/sh\necho "tok $*"\n')
+    (tree.home / "bin/ml_tok-middle").chmod(0o755)
+    done = tree.run("x", script=tree.home / "ml_tok", env={"PROBE_wide": "3"})
+    assert (done.stdout, done.stderr) == ("tok x\n", "")
+
+
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 77, 255])
 def test_launcher_keeps_the_exit_code(tree: Tree, code: int) -> None:
     done = tree.run(env={"EXIT": str(code)})
