@@ -26,7 +26,7 @@ FAMILIES: Mapping[str, Callable[[Config], Plan]] = {
 def plan(config: Config) -> Plan:
     """The plan for this config.json."""
     model_type = config.get("model_type")
-    if model_type not in FAMILIES:
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise CheckpointError(
             f"{config.where}: model_type {model_type!r} is not supported: expected "
             f"{' or '.join(sorted(FAMILIES))}"

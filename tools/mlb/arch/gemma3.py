@@ -96,9 +96,7 @@ def _local_layers(config: Config, layers: int) -> tuple[int, ...]:
     """Layers with a sliding window: layer_types, or all but every sliding_window_pattern-th."""
     config.get("_sliding_window_pattern", None)
     pattern = config.integer("sliding_window_pattern", config.get("_sliding_window_pattern", 6))
-    kinds = config.get(
-        "layer_types", [KINDS[(n + 1) % pattern == 0] for n in range(layers)]
-    )
-    if not isinstance(kinds, list) or len(kinds) != layers or not set(kinds) <= set(KINDS):
+    kinds = config.get("layer_types", [KINDS[(n + 1) % pattern == 0] for n in range(layers)])
+    if not isinstance(kinds, list) or len(kinds) != layers or not all(k in KINDS for k in kinds):
         raise config.fail("layer_types", f"{layers} of {' or '.join(KINDS)}")
     return tuple(n for n, kind in enumerate(kinds) if kind == KINDS[0])
