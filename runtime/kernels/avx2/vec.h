@@ -36,14 +36,20 @@ KR_INLINE __m256i vf_first8(int n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane);
 }
 
+/* Without any lane nothing is accessed: a masked access to a page that is not there costs a
+ * microcode assist. */
 KR_INLINE vf vf_load_n(const float *p, size_t n)
 {
+    if (n == 0)
+        return vf_set1(0.0f);
     return (vf){_mm256_maskload_ps(p, vf_first8((int)n)),
                 _mm256_maskload_ps(p + 8, vf_first8((int)n - 8))};
 }
 
 KR_INLINE void vf_store_n(float *p, vf v, size_t n)
 {
+    if (n == 0)
+        return;
     _mm256_maskstore_ps(p, vf_first8((int)n), v.lo);
     _mm256_maskstore_ps(p + 8, vf_first8((int)n - 8), v.hi);
 }

@@ -32,14 +32,17 @@ KR_INLINE __mmask16 vf_first(size_t n)
     return (__mmask16)((1u << (n < 16 ? n : 16)) - 1);
 }
 
+/* Without any lane nothing is accessed: a masked access to a page that is not there costs a
+ * microcode assist. */
 KR_INLINE vf vf_load_n(const float *p, size_t n)
 {
-    return _mm512_maskz_loadu_ps(vf_first(n), p);
+    return n == 0 ? vf_set1(0.0f) : _mm512_maskz_loadu_ps(vf_first(n), p);
 }
 
 KR_INLINE void vf_store_n(float *p, vf v, size_t n)
 {
-    _mm512_mask_storeu_ps(p, vf_first(n), v);
+    if (n > 0)
+        _mm512_mask_storeu_ps(p, vf_first(n), v);
 }
 
 KR_INLINE vf vf_add(vf a, vf b)
