@@ -112,6 +112,9 @@ static krafla_status read_header(struct kr_mlt *t, size_t *text_bytes, krafla_er
         (st = optional_id(j, "bos_id", (int32_t)size, &t->bos, err)) ||
         (st = optional_id(j, "eos_id", (int32_t)size, &t->eos, err)))
         return st;
+    size_t provenance;
+    if ((st = kr_json_member(j, 0, "provenance", KR_JSON_OBJECT, &provenance, err)))
+        return st;
     const int64_t chat = kr_json_find(j, 0, "chat");
     if ((chat < 0 || j->values[chat].type != KR_JSON_NULL) &&
         (st = kr_json_string(j, 0, "chat", t->chat, sizeof t->chat, err)))
@@ -141,10 +144,16 @@ static krafla_status place_sections(struct kr_mlt *t, size_t text_bytes, krafla_
     const size_t sizes[4] = {(n + 1) * sizeof(uint32_t), t->n_merges * 3 * sizeof(uint32_t), n,
                              text_bytes};
     size_t starts[4], end = 0;
+    bool gap = false;
     for (int i = 0; i < 4; i++) {
         starts[i] = (end + 63) & ~(size_t)63;
+        for (; end < starts[i]; end++)
+            gap = gap || (end < t->file.data_bytes && t->file.data[end] != 0);
         end = starts[i] + sizes[i];
     }
+    if (gap)
+        return kr_fail(err, KRAFLA_E_FORMAT, "%s: the bytes between two sections are not zero",
+                       t->file.json.where);
     if (end != t->file.data_bytes)
         return kr_fail(err, KRAFLA_E_FORMAT,
                        "%s: %zu data bytes, but vocab, merges and text_bytes make %zu",

@@ -26,7 +26,6 @@ struct krafla_tokenizer {
     struct kr_mlt mlt;
     struct kr_merges merges;
     struct kr_added_set raw, normal; /* added tokens matched before and after normalization */
-    uint8_t *normal_text;            /* spellings of `normal` */
     int32_t byte_id[256];            /* -1: none */
     uint16_t page[PAGES];  /* of 256 code points: index into chars + 1, 0: no token there */
     int32_t (*chars)[256]; /* token of one character, -1: none */
@@ -119,66 +118,21 @@ static void learn_cuts(krafla_tokenizer *t)
     }
 }
 
-/* Spaces to the tokenizer's own, and a prefix; dst holds space_bytes * (n + 1). */
-static size_t normalize(const krafla_tokenizer *t, uint8_t *dst, const uint8_t *src, size_t n,
-                        bool first)
-{
-    const enum kr_prefix prefix = t->mlt.prefix;
-    const bool has_space = src[0] == ' ' || starts_with_space(t, src, n);
-    size_t out = 0;
-    if (prefix == KR_PREFIX_ALWAYS || (prefix == KR_PREFIX_UNLESS_SPACE && !has_space) ||
-        (prefix == KR_PREFIX_FIRST && first && !has_space)) {
-        memcpy(dst, t->space, t->space_bytes);
-        out = t->space_bytes;
-    }
-    if (!t->mlt.metaspace) {
-        memcpy(dst + out, src, n);
-        return out + n;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (src[i] == ' ') {
-            memcpy(dst + out, metaspace, sizeof metaspace);
-            out += sizeof metaspace;
-        } else {
-            dst[out++] = src[i];
-        }
-    }
-    return out;
-}
-
-/* The library normalizes before it looks for normalized added tokens; the Metaspace
- * pre-tokenizer (the last two prefix rules) comes after that. */
-static bool normalizes_early(const struct kr_mlt *m)
-{
-    return m->kind == KR_BPE_SPM && (m->prefix == KR_PREFIX_NONE || m->prefix == KR_PREFIX_ALWAYS);
-}
-
 static bool index_added(krafla_tokenizer *t)
 {
     const struct kr_mlt *m = &t->mlt;
-    size_t n = 0, bytes = 0, used = 0;
-    for (int32_t id = 0; id < m->size; id++) {
-        if (m->flags[id] & KR_TOKEN_ADDED) {
-            n++;
-            bytes += sizeof metaspace * (m->offsets[id + 1] - m->offsets[id] + 1);
-        }
-    }
+    size_t n = 0;
+    for (int32_t id = 0; id < m->size; id++)
+        n += (m->flags[id] & KR_TOKEN_ADDED) != 0;
     t->raw.tokens = malloc((n + 1) * sizeof *t->raw.tokens);
     t->normal.tokens = malloc((n + 1) * sizeof *t->normal.tokens);
-    t->normal_text = malloc(bytes + 1);
-    if (!t->raw.tokens || !t->normal.tokens || !t->normal_text)
+    if (!t->raw.tokens || !t->normal.tokens)
         return false;
     for (int32_t id = 0; id < m->size; id++) {
         struct kr_added token = {.id = id, .flags = m->flags[id]};
         if (!(token.flags & KR_TOKEN_ADDED))
             continue;
         token.text = kr_mlt_token(m, id, &token.bytes);
-        if ((token.flags & KR_TOKEN_NORMALIZED) && normalizes_early(m)) {
-            uint8_t *text = t->normal_text + used;
-            token.bytes = normalize(t, text, token.text, token.bytes, true);
-            token.text = text;
-            used += token.bytes;
-        }
         struct kr_added_set *set = token.flags & KR_TOKEN_NORMALIZED ? &t->normal : &t->raw;
         set->tokens[set->n++] = token;
     }
@@ -233,7 +187,6 @@ void krafla_tokenizer_close(krafla_tokenizer *t)
     kr_merges_free(&t->merges);
     free(t->raw.tokens);
     free(t->normal.tokens);
-    free(t->normal_text);
     free(t->chars);
     kr_mlt_close(&t->mlt);
     free(t);
@@ -268,6 +221,12 @@ int32_t krafla_tokenizer_find(const krafla_tokenizer *t, const char *text)
     for (int32_t id = 0; n && id < t->mlt.size; id++) {
         size_t bytes;
         const uint8_t *s = kr_mlt_token(&t->mlt, id, &bytes);
+        /* a normalized token is stored with the prefix that the text before it gets */
+        if ((t->mlt.flags[id] & KR_TOKEN_NORMALIZED) && t->mlt.prefix == KR_PREFIX_ALWAYS &&
+            starts_with_space(t, s, bytes)) {
+            s += t->space_bytes;
+            bytes -= t->space_bytes;
+        }
         if (bytes != n || memcmp(s, text, n) != 0)
             continue;
         if (t->mlt.flags[id] & KR_TOKEN_ADDED)
@@ -395,6 +354,33 @@ static krafla_status encode_pieces(struct encoder *e, const uint8_t *s, size_t n
     return st;
 }
 
+/* Spaces to the tokenizer's own, and a prefix; dst holds space_bytes * (n + 1). */
+static size_t normalize(const krafla_tokenizer *t, uint8_t *dst, const uint8_t *src, size_t n,
+                        bool first)
+{
+    const enum kr_prefix prefix = t->mlt.prefix;
+    const bool has_space = src[0] == ' ' || starts_with_space(t, src, n);
+    size_t out = 0;
+    if (prefix == KR_PREFIX_ALWAYS || (prefix == KR_PREFIX_UNLESS_SPACE && !has_space) ||
+        (prefix == KR_PREFIX_FIRST && first && !has_space)) {
+        memcpy(dst, t->space, t->space_bytes);
+        out = t->space_bytes;
+    }
+    if (!t->mlt.metaspace) {
+        memcpy(dst + out, src, n);
+        return out + n;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (src[i] == ' ') {
+            memcpy(dst + out, metaspace, sizeof metaspace);
+            out += sizeof metaspace;
+        } else {
+            dst[out++] = src[i];
+        }
+    }
+    return out;
+}
+
 /* Point *s and *n at the normalized text, which lives until the next call. */
 static krafla_status normalize_stretch(struct encoder *e, const uint8_t **s, size_t *n, bool first)
 {
@@ -414,13 +400,21 @@ static krafla_status normalize_stretch(struct encoder *e, const uint8_t **s, siz
     return KRAFLA_OK;
 }
 
+/* The library normalizes before it looks for normalized added tokens; the Metaspace
+ * pre-tokenizer (the last two prefix rules) comes after that. */
+static bool normalizes_early(const struct kr_mlt *m)
+{
+    return m->kind == KR_BPE_SPM && (m->prefix == KR_PREFIX_NONE || m->prefix == KR_PREFIX_ALWAYS);
+}
+
 /* A stretch of text between added tokens; first: nothing comes before it. */
 static krafla_status encode_stretch(struct encoder *e, const uint8_t *s, size_t n, bool first)
 {
     const struct kr_mlt *m = &e->t->mlt;
     const bool early = normalizes_early(m);
     krafla_status st = early ? normalize_stretch(e, &s, &n, first) : KRAFLA_OK;
-    struct kr_added_walk walk = {&e->t->normal, s, n, e->special, 0, 0, NULL, 0, 0};
+    struct kr_added_walk walk = {
+        .set = &e->t->normal, .text = s, .bytes = n, .special = e->special};
     int32_t id;
     size_t start, stop;
     while (st == KRAFLA_OK && kr_added_next(&walk, &id, &start, &stop)) {
@@ -440,7 +434,7 @@ static krafla_status encode_stretch(struct encoder *e, const uint8_t *s, size_t 
 
 static krafla_status encode_text(struct encoder *e, const uint8_t *s, size_t n)
 {
-    struct kr_added_walk walk = {&e->t->raw, s, n, e->special, 0, 0, NULL, 0, 0};
+    struct kr_added_walk walk = {.set = &e->t->raw, .text = s, .bytes = n, .special = e->special};
     int32_t id;
     size_t start, stop;
     krafla_status st = KRAFLA_OK;

@@ -89,7 +89,7 @@ static bool is_word_alone(const struct kr_added_walk *w, size_t start, size_t st
     return !(char_after(w->text + stop, w->bytes - stop, &code) && kr_unicode_word(code));
 }
 
-static void widen(const struct kr_added_walk *w, const struct kr_added *token, size_t *start,
+static void widen(struct kr_added_walk *w, const struct kr_added *token, size_t *start,
                   size_t *stop)
 {
     uint32_t code;
@@ -101,11 +101,16 @@ static void widen(const struct kr_added_walk *w, const struct kr_added *token, s
         if (*start < w->given)
             *start = w->given;
     }
-    if (token->flags & KR_TOKEN_RSTRIP) {
-        while ((n = char_after(w->text + *stop, w->bytes - *stop, &code)) &&
+    if (!(token->flags & KR_TOKEN_RSTRIP))
+        return;
+    /* A token may itself lie in white space that was walked over before: once is enough. */
+    if (*stop < w->white_start || *stop > w->white_stop) {
+        w->white_start = w->white_stop = *stop;
+        while ((n = char_after(w->text + w->white_stop, w->bytes - w->white_stop, &code)) &&
                kr_unicode_class(code) == KR_SPACE)
-            *stop += n;
+            w->white_stop += n;
     }
+    *stop = w->white_stop;
 }
 
 /* Find the next token that counts and remember it in w->pending. */

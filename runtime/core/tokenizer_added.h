@@ -34,6 +34,7 @@ struct kr_added_walk {
     size_t searched, given; /* where the search goes on; up to where the text was handed out */
     const struct kr_added *pending;
     size_t pending_start, pending_stop;
+    size_t white_start, white_stop; /* the white space that rstrip walked over last */
 };
 
 /* The next stretch of text (id -1, never empty) or added token; false at the end. */

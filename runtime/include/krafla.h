@@ -149,8 +149,8 @@ int32_t krafla_tokenizer_find(const krafla_tokenizer *t, const char *text);
 krafla_status krafla_tokenizer_encode(const krafla_tokenizer *t, const char *text, size_t bytes,
                                       uint32_t flags, int32_t *ids, size_t cap, size_t *n_ids,
                                       krafla_error *err);
-/* The bytes of ids[0..n) as a continuation of `previous` (-1: at the start of a text, where
- * SentencePiece drops one space).  Same measuring rule as encode. */
+/* The bytes of ids[0..n) as a continuation of `previous` (-1: at the start of a text; there and
+ * after BOS, SentencePiece drops one space).  Same measuring rule as encode. */
 krafla_status krafla_tokenizer_decode(const krafla_tokenizer *t, int32_t previous,
                                       const int32_t *ids, size_t n, char *text, size_t cap,
                                       size_t *n_bytes, krafla_error *err);

@@ -301,7 +301,17 @@ def _added_flags(token: Json) -> int:
     return ADDED | sum(bit for name, bit in bits.items() if token.get(name))
 
 
-def _tokens(root: Json, vocab: Mapping[str, int], kind: str) -> list[Token]:
+def _added_text(token: Json, pipeline: Pipeline) -> bytes:
+    """How an added token is spelled where it is looked for: like the library, normalized."""
+    content: str = token["content"]
+    if token.get("normalized") and pipeline.prefix in ("none", "always"):
+        space = SPACE if pipeline.kind == "bpe_spm" else " "
+        content = content.replace(" ", space)
+        content = space + content if pipeline.prefix == "always" else content
+    return content.encode()
+
+
+def _tokens(root: Json, vocab: Mapping[str, int], pipeline: Pipeline) -> list[Token]:
     """The tokens by id; an id that nothing has is an empty token without flags."""
     added = _added(root)
     size = max([*vocab.values(), *added, 0]) + 1
@@ -319,11 +329,11 @@ def _tokens(root: Json, vocab: Mapping[str, int], kind: str) -> list[Token]:
             raise TokenizerError(f"id {i} is {_shown(spelling)} and {_shown(token['content'])}")
         if token:
             flags = _added_flags(token) | (MODEL if spelling else 0)
-            text = token["content"].encode()
-            one_byte = kind == "bpe_byte" and spelling and len(text) == 1
+            text = _added_text(token, pipeline)
+            one_byte = pipeline.kind == "bpe_byte" and spelling and len(text) == 1
             tokens[i] = Token(text, flags | (BYTE if one_byte and not flags & SPECIAL else 0))
         elif spelling:
-            tokens[i] = _model_token(spelling, kind)
+            tokens[i] = _model_token(spelling, pipeline.kind)
         if len(tokens[i].text) > MAX_TOKEN_BYTES:
             raise TokenizerError(f"token {i} has more than {MAX_TOKEN_BYTES} bytes")
     return tokens
@@ -401,9 +411,9 @@ def _read_json(path: Path) -> Json:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as e:
-        raise TokenizerError(f"{path}: {e}") from None
+        raise TokenizerError(f"{path.name}: {e}") from None
     if not isinstance(value, dict):
-        raise TokenizerError(f"{path}: expected a JSON object")
+        raise TokenizerError(f"{path.name}: expected a JSON object")
     return value
 
 
@@ -439,7 +449,7 @@ def read(path: Path, chat_name: str | None = None) -> Tokenizer:
     try:
         raw = path.read_bytes()
     except OSError as e:
-        raise TokenizerError(f"{path}: {e.strerror}") from None
+        raise TokenizerError(f"cannot read: {e.strerror}") from None
     root = _read_json(path)
     known = ("version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer")
     _fields(
@@ -452,7 +462,7 @@ def read(path: Path, chat_name: str | None = None) -> Tokenizer:
     if not isinstance(vocab, dict) or not all(type(i) is int for i in vocab.values()):
         raise TokenizerError("model: vocab is no object of ids")
     pipeline = _pipeline(root, model)
-    tokens = _tokens(root, vocab, pipeline.kind)
+    tokens = _tokens(root, vocab, pipeline)
     have = sum(1 for t in tokens if t.flags & BYTE)
     if pipeline.kind == "bpe_spm" and have != 256:
         raise TokenizerError(f"byte_fallback with {have} of 256 byte tokens is not supported")
