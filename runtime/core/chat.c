@@ -103,6 +103,7 @@ struct writer {
     const krafla_chat *chat;
     char *text; /* room for all the text of the turn */
     size_t bytes;
+    bool continues; /* a token of the template or an earlier turn comes before it */
     int32_t *ids;
     size_t cap, n;
     krafla_error *err;
@@ -201,7 +202,7 @@ static void encode(struct writer *w, const char *text, size_t bytes, uint32_t fl
 static void flush_text(struct writer *w)
 {
     if (w->bytes > 0)
-        encode(w, w->text, w->bytes, 0);
+        encode(w, w->text, w->bytes, w->continues ? KRAFLA_ENCODE_CONTINUE : 0);
     w->bytes = 0;
 }
 
@@ -211,6 +212,7 @@ static void write_id(struct writer *w, int32_t id)
     if (w->n < w->cap)
         w->ids[w->n] = id;
     w->n++;
+    w->continues = true;
 }
 
 /* The first special token of the template in text; *index is which. */
@@ -332,7 +334,8 @@ krafla_status krafla_chat_turn(const krafla_chat *c, int32_t first, int32_t stop
     if (!text)
         return kr_fail(err, KRAFLA_E_MEMORY, "out of memory for a message of %zu bytes", room);
 
-    struct writer w = {.chat = c, .text = text, .ids = ids, .cap = cap, .err = err};
+    struct writer w = {
+        .chat = c, .text = text, .continues = !first, .ids = ids, .cap = cap, .err = err};
     write_start(&w, first != 0, stopped != 0);
     write_turn(&w, system, user);
     free(text);

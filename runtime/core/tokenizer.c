@@ -44,7 +44,7 @@ struct cached {
 
 struct encoder {
     const krafla_tokenizer *t;
-    bool special;
+    bool special, continues;
     int32_t *ids;
     size_t cap, n;
     struct kr_bpe bpe;
@@ -442,7 +442,7 @@ static krafla_status encode_text(struct encoder *e, const uint8_t *s, size_t n)
         if (id >= 0)
             emit(e, id);
         else
-            st = encode_stretch(e, s + start, stop - start, start == 0);
+            st = encode_stretch(e, s + start, stop - start, start == 0 && !e->continues);
     }
     return st;
 }
@@ -451,8 +451,8 @@ krafla_status krafla_tokenizer_encode(const krafla_tokenizer *t, const char *tex
                                       uint32_t flags, int32_t *ids, size_t cap, size_t *n_ids,
                                       krafla_error *err)
 {
-    if (!t || !n_ids || (!text && bytes) || (!ids && cap) ||
-        (flags & ~(uint32_t)(KRAFLA_ENCODE_BOS | KRAFLA_ENCODE_SPECIAL)))
+    const uint32_t known = KRAFLA_ENCODE_BOS | KRAFLA_ENCODE_SPECIAL | KRAFLA_ENCODE_CONTINUE;
+    if (!t || !n_ids || (!text && bytes) || (!ids && cap) || (flags & ~known))
         return kr_fail(err, KRAFLA_E_ARGUMENT, "krafla_tokenizer_encode: bad argument");
     *n_ids = 0;
     if (bytes > INT32_MAX / 4) /* a piece has 32-bit positions, three bytes may stand for a space */
@@ -460,6 +460,7 @@ krafla_status krafla_tokenizer_encode(const krafla_tokenizer *t, const char *tex
                        bytes, INT32_MAX / 4);
     struct encoder e = {.t = t,
                         .special = (flags & KRAFLA_ENCODE_SPECIAL) != 0,
+                        .continues = (flags & KRAFLA_ENCODE_CONTINUE) != 0,
                         .ids = ids,
                         .cap = cap,
                         .err = err};

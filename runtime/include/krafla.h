@@ -129,8 +129,10 @@ void krafla_session_profile(const krafla_session *s, krafla_profile *p);
 /* ---- tokenizers ---- */
 
 enum {
-    KRAFLA_ENCODE_BOS = 1,    /* begin with BOS if this tokenizer adds one */
-    KRAFLA_ENCODE_SPECIAL = 2 /* text that spells a special token becomes that token */
+    KRAFLA_ENCODE_BOS = 1,     /* begin with BOS if this tokenizer adds one */
+    KRAFLA_ENCODE_SPECIAL = 2, /* text that spells a special token becomes that token */
+    KRAFLA_ENCODE_CONTINUE = 4 /* the text follows a special token: no space for its first word
+                                  where only the very first of a text gets one */
 };
 
 /* Reads .mlt and llama2.c tokenizer.bin. */
