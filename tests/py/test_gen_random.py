@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""Random models: finite, repeatable, and sensitive to their input.
+
+.venv/bin/python -m pytest tests/py/test_gen_random.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gen_random
+from mlb import quant, reference
+from mlb.format import read_model
+
+SMALL = ["--dim", "64", "--heads", "2", "--layers", "12", "--vocab", "100"]
+
+
+@pytest.mark.parametrize("wtype", ["q8", "q4"])
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+def test_logits_are_finite_and_depend_on_every_earlier_token(
+    tmp_path: Path, wtype: str, family: str
+) -> None:
+    path = tmp_path / "m.mlb"
+    assert gen_random.main(["--out", str(path), "--wtype", wtype, "--arch", family, *SMALL]) == 0
+    model = read_model(path)
+    weights = reference.FileWeights(model)
+    one, two = (
+        reference.forward(model.arch, weights, tokens, reference.Float())
+        for tokens in ([5, 6, 7, 8], [9, 6, 7, 8])
+    )
+    assert np.isfinite(one).all()
+    assert 0.3 < one.std() < 10
+    assert np.abs(one - two).max(axis=1).min() > 0.01 * one.std()
+
+
+def test_the_same_options_give_the_same_bytes_and_another_seed_others(tmp_path: Path) -> None:
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        out = str(tmp_path / name)
+        assert gen_random.main(["--out", out, "--wtype", "q8", "--seed", seed, *SMALL]) == 0
+    a, b, c = ((tmp_path / name).read_bytes() for name in "abc")
+    assert a == b != c
+
+
+def test_integers_have_mean_zero_and_never_reach_minus_128(tmp_path: Path) -> None:
+    for wtype, least in (("q8", -127), ("q4", -7)):
+        out = tmp_path / f"{wtype}.mlb"
+        assert gen_random.main(["--out", str(out), "--wtype", wtype, "--dim", "256"]) == 0
+        q = quant.integers(read_model(out).tensors["layers.0.gate"].values)
+        assert q.min() == least
+        assert abs(float(q.mean(dtype=np.float64))) < 0.02 * float(q.std(dtype=np.float64))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--dim", "250"], "dim is 250, expected a multiple of 32"),
+        (["--dim", "64", "--heads", "3"], "n_heads * head_dim is 63"),
+        (["--layers", "0"], "n_layers"),
+        (["--heads", "4", "--kv-heads", "3"], "n_heads 4 is not a multiple of n_kv_heads 3"),
+    ],
+)
+def test_shapes_that_the_format_does_not_allow_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    out = tmp_path / "m.mlb"
+    assert gen_random.main(["--out", str(out), "--wtype", "q8", *options]) == 1
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
