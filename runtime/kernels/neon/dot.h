@@ -53,10 +53,12 @@ KR_INLINE void dot_tile_q4(const size_t cols, vf *dots, const uint8_t *quads,
         const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(w, 4));
         KR_UNROLL
         for (size_t c = 0; c < cols; c++) {
-            const int8x8_t x = vld1_dup_s8(q + KERN_BLOCK * c + k);
-            const int8x8_t y = vld1_dup_s8(q + KERN_BLOCK * c + 16 + k);
-            lo[c] = vmlal_s8(vmlal_s8(lo[c], vget_low_s8(low), x), vget_low_s8(high), y);
-            hi[c] = vmlal_s8(vmlal_s8(hi[c], vget_high_s8(low), x), vget_high_s8(high), y);
+            const int8x16_t x = vld1q_dup_s8(q + KERN_BLOCK * c + k);
+            const int8x16_t y = vld1q_dup_s8(q + KERN_BLOCK * c + 16 + k);
+            lo[c] = vmlal_s8(lo[c], vget_low_s8(low), vget_low_s8(x));
+            hi[c] = vmlal_high_s8(hi[c], low, x);
+            lo[c] = vmlal_s8(lo[c], vget_low_s8(high), vget_low_s8(y));
+            hi[c] = vmlal_high_s8(hi[c], high, y);
         }
     }
     KR_UNROLL
@@ -72,13 +74,16 @@ KR_INLINE int8x16_t dot_broadcast(const int8_t *p)
     return vreinterpretq_s8_s32(vdupq_n_s32(quad));
 }
 
-/* Two quads of k for 4 rows: sums[0] gains those of rows 0, 1 and sums[1] those of rows 2, 3. */
-KR_INLINE void dot_step_q8(int32x4_t *sums, int8x16_t w0, int8x16_t w1, int8x16_t x0, int8x16_t x1)
+/* Two quads of k of rows 0 and 1, of rows 2 and 3, are added to sum. */
+KR_INLINE int32x4_t dot_low(int32x4_t sum, int8x16_t w0, int8x16_t w1, int8x16_t x0, int8x16_t x1)
 {
-    const int16x8_t lo = vmull_s8(vget_low_s8(w0), vget_low_s8(x0));
-    const int16x8_t hi = vmull_s8(vget_high_s8(w0), vget_high_s8(x0));
-    sums[0] = vpadalq_s16(sums[0], vmlal_s8(lo, vget_low_s8(w1), vget_low_s8(x1)));
-    sums[1] = vpadalq_s16(sums[1], vmlal_s8(hi, vget_high_s8(w1), vget_high_s8(x1)));
+    const int16x8_t p = vmull_s8(vget_low_s8(w0), vget_low_s8(x0));
+    return vpadalq_s16(sum, vmlal_s8(p, vget_low_s8(w1), vget_low_s8(x1)));
+}
+
+KR_INLINE int32x4_t dot_high(int32x4_t sum, int8x16_t w0, int8x16_t w1, int8x16_t x0, int8x16_t x1)
+{
+    return vpadalq_s16(sum, vmlal_high_s8(vmull_high_s8(w0, x0), w1, x1));
 }
 
 /* Dots of a block with `cols` columns from `at` on; cols is a constant up to TILE_Q8_COLS. */
@@ -86,34 +91,33 @@ KR_INLINE void dot_tile_q8(const size_t cols, vf *dots, const uint8_t *quads,
                            const struct dot_acts *a, size_t at)
 {
     const int8_t *q = a->q + KERN_BLOCK * at, *w = (const int8_t *)quads;
-    int32x4_t sums[TILE_Q8_COLS][4][2]; /* [column][rows / 4][pairs of rows] */
+    int32x4_t lo[TILE_Q8_COLS][4], hi[TILE_Q8_COLS][4]; /* of 4 rows: rows 0, 1 and 2, 3 */
     KR_UNROLL
     for (size_t c = 0; c < cols; c++) {
         KR_UNROLL
         for (size_t g = 0; g < 4; g++)
-            sums[c][g][0] = sums[c][g][1] = vdupq_n_s32(0);
+            lo[c][g] = hi[c][g] = vdupq_n_s32(0);
     }
+    KR_UNROLL_BY_2
     for (size_t z = 0; z < 8; z += 2, w += 2 * 4 * PACK_ROWS) {
-        int8x16_t x[TILE_Q8_COLS][2];
-        KR_UNROLL
-        for (size_t c = 0; c < cols; c++) {
-            x[c][0] = dot_broadcast(q + KERN_BLOCK * c + 4 * z);
-            x[c][1] = dot_broadcast(q + KERN_BLOCK * c + 4 * z + 4);
-        }
         KR_UNROLL
         for (size_t g = 0; g < 4; g++) {
             const int8x16_t w0 = vld1q_s8(w + 16 * g), w1 = vld1q_s8(w + 4 * PACK_ROWS + 16 * g);
             KR_UNROLL
-            for (size_t c = 0; c < cols; c++)
-                dot_step_q8(sums[c][g], w0, w1, x[c][0], x[c][1]);
+            for (size_t c = 0; c < cols; c++) {
+                const int8x16_t x0 = dot_broadcast(q + KERN_BLOCK * c + 4 * z);
+                const int8x16_t x1 = dot_broadcast(q + KERN_BLOCK * c + 4 * z + 4);
+                lo[c][g] = dot_low(lo[c][g], w0, w1, x0, x1);
+                hi[c][g] = dot_high(hi[c][g], w0, w1, x0, x1);
+            }
         }
     }
     KR_UNROLL
     for (size_t c = 0; c < cols; c++)
-        dots[c] = (vf){vcvtq_f32_s32(vpaddq_s32(sums[c][0][0], sums[c][0][1])),
-                       vcvtq_f32_s32(vpaddq_s32(sums[c][1][0], sums[c][1][1])),
-                       vcvtq_f32_s32(vpaddq_s32(sums[c][2][0], sums[c][2][1])),
-                       vcvtq_f32_s32(vpaddq_s32(sums[c][3][0], sums[c][3][1]))};
+        dots[c] = (vf){vcvtq_f32_s32(vpaddq_s32(lo[c][0], hi[c][0])),
+                       vcvtq_f32_s32(vpaddq_s32(lo[c][1], hi[c][1])),
+                       vcvtq_f32_s32(vpaddq_s32(lo[c][2], hi[c][2])),
+                       vcvtq_f32_s32(vpaddq_s32(lo[c][3], hi[c][3]))};
 }
 
 KR_INLINE void dot_tile(enum kern_wtype wtype, const size_t cols, vf *dots, const uint8_t *quads,

@@ -207,10 +207,12 @@ KR_INLINE void attn_tile(const size_t heads, enum kern_kvtype type, const struct
     attn_values(heads, type, job);
 }
 
-/* The loops of attn_tile() unroll only if `heads` is a constant: one copy per count. */
+/* The loops of attn_tile() unroll only if `heads` is a constant: one copy per count, up to
+ * ATTN_HEADS. */
 #define ATTN_CASE(n)                                                                               \
     case n:                                                                                        \
-        attn_tile(n <= ATTN_HEADS ? n : 1, type, job);                                             \
+        if (n <= ATTN_HEADS)                                                                       \
+            attn_tile(n <= ATTN_HEADS ? n : 1, type, job);                                         \
         break
 
 KR_INLINE void attn_heads(size_t heads, enum kern_kvtype type, const struct attn_job *job)
