@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""Small models and tokenizers that a test makes for itself.
+
+    from made import chat_tokenizer, random_model
+
+Weights are random with a fixed seed; tokenizers are those of tests/data with the special tokens
+that a chat template needs.  Shared by tests/py and tests/e2e.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import convert_tokenizer
+import gen_random
+import gen_tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOKENIZERS = Path(__file__).resolve().parent.parent / "data" / "tokenizers"
+SHAPE = ("--wtype", "q8", "--dim", "64", "--layers", "2", "--heads", "2", "--max-seq", "256")
+
+# For each template: a tokenizer of its kind in tests/data, and the special tokens to add to it.
+CHATS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "chatml": ("gpt2", ("<|im_start|>", "<|im_end|>")),
+    "gemma": ("gemma", ("<bos>", "<start_of_turn>", "<end_of_turn>")),
+    "llama2": ("llama", ()),
+    "smollm": ("digits", ("<|im_start|>", "<|im_end|>")),
+    "zephyr": ("llama", ()),
+}
+
+
+def random_model(path: Path, vocab: int, *more: str) -> Path:
+    """Write a model of random weights; it answers nonsense, always the same."""
+    assert gen_random.main(["--out", str(path), "--vocab", str(vocab), *SHAPE, *more]) == 0
+    return path
+
+
+def plain_tokenizer(path: Path, vocab: int) -> Path:
+    """Write a llama2.c tokenizer.bin."""
+    assert gen_tokenizer.main(["--vocab", str(vocab), "--out", str(path)]) == 0
+    return path
+
+
+def tokenizer_json(path: Path, base: str, specials: Sequence[str]) -> Path:
+    """Write a tokenizer.json of tests/data with more special tokens."""
+    spec = json.loads((TOKENIZERS / f"{base}.json").read_text(encoding="utf-8"))
+    added_ids = [token["id"] for token in spec["added_tokens"]]
+    next_id = 1 + max([*spec["model"]["vocab"].values(), *added_ids])
+    for i, text in enumerate(specials):
+        spec["added_tokens"].append(
+            {
+                "id": next_id + i,
+                "content": text,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+        )
+    path.write_text(json.dumps(spec), encoding="utf-8")
+    return path
+
+
+def chat_tokenizer(path: Path, name: str, base: str | None = None) -> Path:
+    """Write an .mlt with what the chat template needs; its tokenizer.json stays beside it."""
+    usual, specials = CHATS[name]
+    source = tokenizer_json(path.with_suffix(".json"), base or usual, specials)
+    assert convert_tokenizer.main([str(source), str(path), "--chat", name]) == 0
+    return path
