@@ -83,33 +83,30 @@ bool kr_pack_check(const void *src, enum kern_wtype w, enum kern_stype s, size_t
     return true;
 }
 
-/* Copy n bytes of one row, `kbytes` at a time, `step` apart in dst. */
+/* n bytes of one row, exclusive-ored with `flip`; every kbytes of them go `step` further in dst. */
 KR_INLINE void scatter_by(const size_t kbytes, uint8_t *dst, size_t step, const uint8_t *src,
-                          size_t n, uint64_t flip)
+                          size_t n, uint8_t flip)
 {
     for (size_t i = 0; i < n; i += kbytes, dst += step) {
-        uint64_t x = 0;
+        uint64_t x = 0; /* a constant kbytes makes this one load, xor and store */
         memcpy(&x, src + i, kbytes);
-        x ^= flip;
+        x ^= 0x0101010101010101 * flip;
         memcpy(dst, &x, kbytes);
     }
 }
 
-/* The same with every byte of src exclusive-ored with flip; kbytes is 1, 4, 8 or more than 8
- * and a multiple of it.  The constants make each copy one load, xor and store. */
 static void scatter(size_t kbytes, uint8_t *dst, size_t step, const uint8_t *src, size_t n,
                     uint8_t flip)
 {
-    const uint64_t flips = 0x0101010101010101 * flip;
     if (kbytes == 1)
-        scatter_by(1, dst, step, src, n, flips);
+        scatter_by(1, dst, step, src, n, flip);
     else if (kbytes == 4)
-        scatter_by(4, dst, step, src, n, flips);
+        scatter_by(4, dst, step, src, n, flip);
     else if (kbytes == 8)
-        scatter_by(8, dst, step, src, n, flips);
+        scatter_by(8, dst, step, src, n, flip);
     else
-        for (size_t i = 0; i < n; i += kbytes, dst += step)
-            scatter_by(8, dst, 8, src + i, kbytes, flips);
+        for (size_t i = 0; i < n; i++)
+            dst[i / kbytes * step + i % kbytes] = src[i] ^ flip;
 }
 
 /* What is exclusive-ored to a whole byte. */
@@ -118,34 +115,44 @@ static uint8_t layout_flip(const struct pack_layout *l, struct block_type t)
     return t.q8 ? l->xor8 : (uint8_t)(l->xor4 << 4 | l->xor4);
 }
 
-bool kr_pack(void *dst, const struct pack_layout *l, const void *src, enum kern_wtype w,
-             enum kern_stype s, size_t rows, size_t k, size_t row0, size_t row1)
+/* One block of a panel's rows: in is that of the first of `real` rows, the others are padding. */
+static bool pack_block(uint8_t *scales, uint8_t *data, const struct pack_layout *l,
+                       struct block_type t, const uint8_t *in, size_t row_bytes, size_t real)
 {
-    /* A block of padding: scale 0, weights 0 (nibbles hold q + 8). */
+    /* Padding: scale 0, weights 0 (nibbles hold q + 8). */
     static const uint8_t zero8[4 + KERN_BLOCK];
     static const uint8_t zero4[4 + KERN_BLOCK / 2] = {0,    0,    0,    0,    0x88, 0x88, 0x88,
                                                       0x88, 0x88, 0x88, 0x88, 0x88, 0x88, 0x88,
                                                       0x88, 0x88, 0x88, 0x88, 0x88, 0x88};
+    const uint8_t *padding = (t.q8 ? zero8 : zero4) + (4 - t.s_bytes);
+    const uint8_t flip = layout_flip(l, t);
+    for (size_t r = 0; r < l->rows; r++) {
+        const uint8_t *block = r < real ? in + r * row_bytes : padding;
+        if (!block_valid(block, t))
+            return false;
+        memcpy(scales + r * t.s_bytes, block, t.s_bytes);
+        scatter(l->kbytes, data + r * l->kbytes, (size_t)l->rows * l->kbytes, block + t.s_bytes,
+                t.d_bytes, flip);
+    }
+    return true;
+}
 
+bool kr_pack(void *dst, const struct pack_layout *l, const void *src, enum kern_wtype w,
+             enum kern_stype s, size_t rows, size_t k, size_t row0, size_t row1)
+{
     const struct block_type t = block_type(w, s);
     const size_t blocks = k / KERN_BLOCK, bytes = t.s_bytes + t.d_bytes;
     const size_t blocks_end = (blocks + l->blocks - 1) / l->blocks * l->blocks;
-    const size_t rows_end = (row1 + l->rows - 1) / l->rows * l->rows;
-    const uint8_t *padding = (t.q8 ? zero8 : zero4) + (4 - t.s_bytes), *in = src;
-    const uint8_t flip = layout_flip(l, t);
+    const uint8_t *in = src;
     uint8_t *out = dst;
-
-    for (size_t panel = row0; panel < rows_end; panel += l->rows)
-        for (size_t b = 0; b < blocks_end; b++)
-            for (size_t r = panel; r < panel + l->rows; r++) {
-                const bool real = r < rows && b < blocks;
-                const uint8_t *block = real ? in + (r * blocks + b) * bytes : padding;
-                if (!block_valid(block, t))
-                    return false;
-                memcpy(out + pack_scale_offset(l, t.s_bytes, t.d_bytes, k, r, b), block, t.s_bytes);
-                scatter(l->kbytes, out + pack_data_offset(l, t.s_bytes, t.d_bytes, k, r, b),
-                        (size_t)l->rows * l->kbytes, block + t.s_bytes, t.d_bytes, flip);
-            }
+    for (size_t panel = row0; panel < row1; panel += l->rows)
+        for (size_t b = 0; b < blocks_end; b++) {
+            const size_t real = b >= blocks ? 0 : rows - panel < l->rows ? rows - panel : l->rows;
+            if (!pack_block(out + pack_scale_offset(l, t.s_bytes, t.d_bytes, k, panel, b),
+                            out + pack_data_offset(l, t.s_bytes, t.d_bytes, k, panel, b), l, t,
+                            in + (panel * blocks + b) * bytes, blocks * bytes, real))
+                return false;
+        }
     return true;
 }
 
