@@ -80,7 +80,7 @@ class Tokenizer:
 
 def _shown(value: object) -> str:
     text = json.dumps(value)
-    return text if len(text) <= 100 else text[:100] + "..."
+    return text if len(text) <= 200 else text[:200] + "..."
 
 
 def _refuse(what: str, value: object) -> TokenizerError:

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""convert_tokenizer.py: what it records, and what it refuses by name.
+
+.venv/bin/python -m pytest tests/py/test_tokenizer_convert.py
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import convert_tokenizer
+import make_unicode_tables
+from mlb import envelope, tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DATA = ROOT / "tests" / "data" / "tokenizers"
+Json = dict[str, Any]
+
+
+def load(name: str) -> Json:
+    spec: Json = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+    return spec
+
+
+def convert(directory: Path, spec: Json, *args: str, **beside: Json) -> Json | int:
+    """Convert a tokenizer with the given files beside it; its header, or the exit code."""
+    (directory / "tokenizer.json").write_text(json.dumps(spec), encoding="utf-8")
+    for name, value in beside.items():
+        (directory / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
+    output = directory / "out.mlt"
+    code = convert_tokenizer.main([str(directory / "tokenizer.json"), str(output), *args])
+    assert output.exists() == (code == 0)
+    return code or envelope.read(output, "mlt").header
+
+
+def changed(name: str, change: Callable[[Json], object]) -> Json:
+    spec = copy.deepcopy(load(name))
+    change(spec)
+    return spec
+
+
+REFUSED: dict[str, tuple[str, Callable[[Json], object]]] = {
+    "WordPiece": ("gpt2", lambda s: s["model"].update(type="WordPiece")),
+    "Unigram": ("llama", lambda s: s["model"].update(type="Unigram")),
+    "NFC": ("gpt2", lambda s: s.update(normalizer={"type": "NFC"})),
+    "NFKC": ("llama", lambda s: s["normalizer"]["normalizers"].append({"type": "NFKC"})),
+    "Whitespace": ("gpt2", lambda s: s.update(pre_tokenizer={"type": "Whitespace"})),
+    "Regex": (
+        "gpt2",
+        lambda s: s.update(
+            pre_tokenizer={
+                "type": "Sequence",
+                "pretokenizers": [
+                    {"type": "Split", "pattern": {"Regex": "x"}, "behavior": "Isolated"},
+                    s["pre_tokenizer"],
+                ],
+            }
+        ),
+    ),
+    "add_prefix_space": ("gpt2", lambda s: s["pre_tokenizer"].update(add_prefix_space=True)),
+    "individual_digits": (
+        "digits",
+        lambda s: s["pre_tokenizer"]["pretokenizers"][0].update(individual_digits=False),
+    ),
+    "split": ("metaspace_first", lambda s: s["pre_tokenizer"].update(split=True)),
+    "prepend_scheme": ("metaspace_first", lambda s: s["pre_tokenizer"].update(prepend_scheme="x")),
+    "ignore_merges": ("gpt2", lambda s: s["model"].update(ignore_merges=True)),
+    "dropout": ("gpt2", lambda s: s["model"].update(dropout=0.1)),
+    "end_of_word_suffix": ("gpt2", lambda s: s["model"].update(end_of_word_suffix="</w>")),
+    "WordPiece decoder": ("gpt2", lambda s: s.update(decoder={"type": "WordPiece decoder"})),
+    "Strip": ("llama", lambda s: s["decoder"]["decoders"][3].update(type="Strip", start=2)),
+    "BertProcessing": ("gpt2", lambda s: s.update(post_processor={"type": "BertProcessing"})),
+    "</s>": (
+        "llama",
+        lambda s: s["post_processor"]["single"].append({"SpecialToken": {"id": "</s>"}}),
+    ),
+    "surprise": ("gpt2", lambda s: s.update(surprise=1)),
+    "novel": ("gpt2", lambda s: s["added_tokens"][0].update(novel=True)),
+    "255 of 256": ("llama", lambda s: s["model"]["vocab"].pop("<0x80>")),
+    "is not in the vocabulary": ("gpt2", lambda s: s["model"]["merges"].append(["x", "ĠĠĠĠx"])),
+    "is there twice": ("gpt2", lambda s: s["model"]["merges"].append(s["model"]["merges"][0])),
+    "is not spelled in bytes": ("gpt2", lambda s: s["model"]["vocab"].update({"世": 711})),
+    "token ids": ("gpt2", lambda s: s["model"]["vocab"].update({"xyzzy": 1 << 24})),
+    "is negative or taken": ("gpt2", lambda s: s["model"]["vocab"].update({"xyzzy": 3})),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_would_encode_differently_is_refused_by_name(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, change = REFUSED[what]
+    assert convert(tmp_path, load(name)) != 1
+    (tmp_path / "out.mlt").unlink()
+    assert convert(tmp_path, changed(name, change)) == 1
+    error = capsys.readouterr().err
+    assert what in error
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "\ufeff{}", "[" * 100_000, '{"model": 1}'])
+def test_broken_json_is_an_error_and_no_traceback(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "tokenizer.json"
+    source.write_text(text, encoding="utf-8")
+    assert convert_tokenizer.main([str(source), str(tmp_path / "out.mlt")]) == 1
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert convert_tokenizer.main([str(tmp_path / "no.json"), str(tmp_path / "out.mlt")]) == 1
+    assert "no.json: cannot read: No such file" in capsys.readouterr().err
+
+
+def test_the_header_says_how_to_encode(tmp_path: Path) -> None:
+    header = convert(tmp_path, load("llama"))
+    assert isinstance(header, dict)
+    assert header["kind"] == "bpe_spm"
+    assert header["prefix"] == "always"
+    assert header["drop_space"] is True
+    assert (header["add_bos"], header["bos_id"], header["eos_id"]) == (True, 1, None)
+    assert header["chat"] is None
+
+
+def test_bos_eos_and_chat_come_from_the_files_beside_it(tmp_path: Path) -> None:
+    template = "{{'<start_of_turn>' + role + '\n' + text + '<end_of_turn>'}}"
+    config = {"bos_token": "<|end|>", "eos_token": {"content": "<tool>"}, "chat_template": template}
+    spec = load("gpt2")
+    header = convert(tmp_path, spec, tokenizer_config=config)
+    ids = {t["content"]: t["id"] for t in spec["added_tokens"]}
+    assert isinstance(header, dict)
+    assert (header["bos_id"], header["eos_id"]) == (ids["<|end|>"], ids["<tool>"])
+    assert header["add_bos"] is False
+    assert header["chat"] == "gemma"
+
+
+def test_generation_config_gives_the_ids_that_the_tokenizer_config_does_not(tmp_path: Path) -> None:
+    header = convert(tmp_path, load("gpt2"), generation_config={"eos_token_id": [7, 8]})
+    assert isinstance(header, dict)
+    assert (header["bos_id"], header["eos_id"]) == (None, 7)
+
+
+def test_the_command_line_names_the_chat_template(tmp_path: Path) -> None:
+    header = convert(tmp_path, load("gpt2"), "--chat", "zephyr")
+    assert isinstance(header, dict)
+    assert header["chat"] == "zephyr"
+
+
+def test_special_tokens_that_only_the_config_knows_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"added_tokens_decoder": {"711": {"content": "<extra>"}}}
+    assert convert(tmp_path, load("gpt2"), tokenizer_config=config) == 1
+    assert '711 "<extra>"' in capsys.readouterr().err
+
+
+def test_merges_written_as_one_string_give_the_same_file(tmp_path: Path) -> None:
+    spec = load("gpt2")
+    convert(tmp_path, spec)
+    expected = envelope.read(tmp_path / "out.mlt", "mlt").data.tobytes()
+    spec["model"]["merges"] = [" ".join(m) for m in spec["model"]["merges"]]
+    convert(tmp_path, spec)
+    assert expected == envelope.read(tmp_path / "out.mlt", "mlt").data.tobytes()
+
+
+def test_converting_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    outputs = [tmp_path / "a.mlt", tmp_path / "b.mlt"]
+    for output in outputs:
+        assert convert_tokenizer.main([str(DATA / "gemma.json"), str(output)]) == 0
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_the_flags_are_those_of_the_c_header() -> None:
+    text = (ROOT / "runtime" / "core" / "mlt.h").read_text(encoding="ascii")
+    flags = {name: int(value) for name, value in re.findall(r"KR_TOKEN_([A-Z]+) = (\d+)", text)}
+    assert len(flags) == 8
+    assert flags == {name: getattr(tokenizer, name) for name in flags}
+
+
+def test_the_chat_names_are_those_of_the_runtime() -> None:
+    text = (ROOT / "runtime" / "core" / "chat.c").read_text(encoding="ascii")
+    assert sorted(re.findall(r'\.name = "([^"]+)"', text)) == sorted(convert_tokenizer.CHATS)
+
+
+def test_the_unicode_tables_are_what_their_script_makes(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        make_unicode_tables.database()
+    except make_unicode_tables.DatabaseError as e:
+        pytest.skip(f"not run: {e}")
+    assert make_unicode_tables.main(["--check"]) == 0, capsys.readouterr().err
