@@ -19,6 +19,7 @@ nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "types", "tests"]
 C_FILES = ("runtime/**/*.[ch]", "tests/**/*.[ch]")
 ENV = {"PYTHONPATH": "scripts"}
+PYTHON = sys.executable  # the one that runs nox has what the sessions need
 
 
 def add_test_session(name: str) -> None:
@@ -27,7 +28,7 @@ def add_test_session(name: str) -> None:
     @nox.session(name=name)
     def test(session: nox.Session) -> None:
         """Build and test one instruction set, emulated if this CPU lacks it."""
-        session.run("python", "-m", "krafla_release.testing", name, env=ENV)
+        session.run(PYTHON, "-m", "krafla_release.testing", name, env=ENV)
 
 
 for isa_session in testing.sessions():
@@ -37,13 +38,13 @@ for isa_session in testing.sessions():
 @nox.session
 def tests(session: nox.Session) -> None:
     """Test the Python tools, the release system and the formats."""
-    session.run("python", "-m", "pytest", "-q", "tests/py", *session.posargs)
+    session.run(PYTHON, "-m", "pytest", "-q", "tests/py", *session.posargs)
 
 
 @nox.session
 def golden(session: nox.Session) -> None:
     """Compare the kept golden models with the numpy reference and every build."""
-    session.run("python", "-m", "pytest", "-q", "tests/py", "-k", "golden", *session.posargs)
+    session.run(PYTHON, "-m", "pytest", "-q", "tests/py", "-k", "golden", *session.posargs)
 
 
 @nox.session
@@ -51,38 +52,38 @@ def lint(session: nox.Session) -> None:
     """Check the form of every source file."""
     sources = sorted(str(path) for pattern in C_FILES for path in Path().glob(pattern))
     session.run("clang-format-14", "--dry-run", "--Werror", *sources)
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
-    session.run("codespell")
+    session.run(PYTHON, "-m", "ruff", "check", ".")
+    session.run(PYTHON, "-m", "ruff", "format", "--check", ".")
+    session.run(PYTHON, "-m", "codespell_lib")
     session.run("shellcheck", ".ci/run", *map(str, sorted(Path("scripts").glob("*.sh"))))
-    session.run("python", "scripts/lint_layout.py")
+    session.run(PYTHON, "scripts/lint_layout.py")
 
 
 @nox.session
 def types(session: nox.Session) -> None:
     """Check every Python file with mypy --strict."""
-    session.run("mypy", "--no-error-summary")
+    session.run(PYTHON, "-m", "mypy", "--no-error-summary")
 
 
 @nox.session
 def package(session: nox.Session) -> None:
     """Make the archive of this machine."""
-    session.run("python", "-m", "krafla_release.package", *session.posargs, env=ENV)
+    session.run(PYTHON, "-m", "krafla_release.package", *session.posargs, env=ENV)
 
 
 @nox.session
 def smoke(session: nox.Session) -> None:
     """Unpack the archive of this machine and run everything in it."""
-    session.run("python", "-m", "krafla_release.smoke", *session.posargs, env=ENV)
+    session.run(PYTHON, "-m", "krafla_release.smoke", *session.posargs, env=ENV)
 
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Look for new hostile files, a while per target."""
-    session.run("python", "-m", "krafla_release.testing", "fuzz", env=ENV)
+    session.run(PYTHON, "-m", "krafla_release.testing", "fuzz", env=ENV)
 
 
 @nox.session
 def asan(session: nox.Session) -> None:
     """Run the tests of the fastest build under the sanitizers."""
-    session.run("python", "-m", "krafla_release.testing", "asan", env=ENV)
+    session.run(PYTHON, "-m", "krafla_release.testing", "asan", env=ENV)

@@ -47,7 +47,7 @@ def make(
     words += [f"CROSS={cross(isa)}"] if cross(isa) else []
     words += [f"{name}={value}" for name, value in (variables or {}).items()]
     jobs = f"-j{os.cpu_count() or 1}"
-    run("make", "--no-print-directory", jobs, *words, *goals, env={"LC_ALL": "C"})
+    run("make", "-s", "--no-print-directory", jobs, *words, *goals, env={"LC_ALL": "C"})
 
 
 def build_arch(arch: str) -> list[isas.Isa]:

@@ -185,7 +185,7 @@ def smoke_tools(release: Release) -> None:
     """Run the archive's own Python tools, which must find all they need inside it."""
     for tool in ("convert.py", "convert_tokenizer.py", "perplexity.py"):
         print(f"+ tools/{tool} --help", flush=True)
-        output(sys.executable, "-I", release.home / "tools" / tool, "--help")
+        output(sys.executable, "-E", "-s", release.home / "tools" / tool, "--help")
 
 
 def smoke_real(release: Release) -> None:

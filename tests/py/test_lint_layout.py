@@ -104,8 +104,8 @@ def test_lint_measures_python_functions() -> None:
     [
         "x = 1  # TO" + "DO later",
         "/* FIX" + "ME */",
-        'open("/ho' + 'me/somebody/x")',
-        "cd /ro" + "ot/y",
+        'open("/' + 'home/somebody/x")',
+        "cd /" + "root/y",
     ],
 )
 def test_lint_refuses_unfinished_spots_and_machine_paths(line: str) -> None:
