@@ -6,6 +6,7 @@
  * two special tokens is encoded in one piece, as the tokenizer would see it.
  * Knows nothing of sessions, of replies or of when to stop.
  * SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,7 +130,11 @@ static krafla_status unknown_template(const char *name, krafla_error *err)
 static krafla_status find_token(const krafla_chat *c, const char *text, int32_t *id,
                                 krafla_error *err)
 {
+    char with_lines[32]; /* llama2.c spells <s> as "\n<s>\n" */
+    snprintf(with_lines, sizeof with_lines, "\n%s\n", text);
     *id = krafla_tokenizer_find(c->tokenizer, text);
+    if (*id < 0)
+        *id = krafla_tokenizer_find(c->tokenizer, with_lines);
     if (*id < 0)
         return kr_fail(err, KRAFLA_E_ARGUMENT,
                        "chat template %s needs the token %s, which this tokenizer does not have: "
