@@ -204,12 +204,12 @@ static krafla_status parse_header(struct kr_envelope *e, const uint8_t *base, si
     const size_t offset = (end + ALIGN - 1) / ALIGN * ALIGN;
 
     krafla_status st = kr_json_parse(j, (const char *)base + FIXED_BYTES, bytes, path, err);
+    if (st == KRAFLA_OK && j->values[0].type != KR_JSON_OBJECT)
+        st = kr_fail(err, KRAFLA_E_FORMAT, "%s: header is not a JSON object; " AGAIN, path);
     if (st == KRAFLA_E_FORMAT && version > FILE_VERSION)
         return kr_fail(err, KRAFLA_E_FORMAT,
                        "%s: file version %u, this Krafla reads %d; get a newer release", path,
                        (unsigned)version, FILE_VERSION);
-    if (st == KRAFLA_OK && j->values[0].type != KR_JSON_OBJECT)
-        st = kr_fail(err, KRAFLA_E_FORMAT, "%s: header is not a JSON object; " AGAIN, path);
     if (st == KRAFLA_OK)
         st = check_version(j, version, err);
     if (st == KRAFLA_OK)

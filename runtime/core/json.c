@@ -429,8 +429,8 @@ krafla_status kr_json_int_at(const struct kr_json *j, size_t v, const char *what
         *out >= min && *out <= max)
         return KRAFLA_OK;
     char expected[80];
-    snprintf(expected, sizeof expected, "an integer from %lld to %lld", (long long)min,
-             (long long)max);
+    snprintf(expected, sizeof expected, min < max ? "an integer from %lld to %lld" : "%lld",
+             (long long)min, (long long)max);
     return bad_value(j, v, what, expected, err);
 }
 

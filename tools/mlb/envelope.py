@@ -97,11 +97,15 @@ SIGNS: tuple[tuple[bytes, str, str], ...] = (
 class FormatError(Exception):
     """One line: which file, what was expected, what was found, what to do.  Exit code 1."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", "?", message))
 
-class Unreadable(str):
+
+@dataclasses.dataclass(frozen=True)
+class Unreadable:
     """A JSON number that is too long to be exact; valid only where nothing reads it."""
 
-    __slots__ = ()
+    text: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,17 +255,20 @@ def _check_sizes(path: Path, header: Mapping[str, Any], offset: int, size: int) 
 
 def shown(value: object) -> str:
     """Return the value as it may appear in a message: JSON, at most 40 characters."""
-    text = json.dumps(value)
+    text = json.dumps(value, default=_text_of)
     return text if len(text) <= 40 else text[:40] + "..."
+
+
+def _text_of(value: object) -> str:
+    """How json.dumps shows what JSON itself has no type for."""
+    return value.text if isinstance(value, Unreadable) else str(value)
 
 
 def integer(where: object, what: str, value: object, low: int, high: int) -> int:
     """Return the value if it is an integer in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise FormatError(
-            f"{where}: {what}: expected an integer from {low} to {high}, "
-            f"found {shown(value)}; {AGAIN}"
-        )
+        expected = f"an integer from {low} to {high}" if low < high else str(low)
+        raise FormatError(f"{where}: {what}: expected {expected}, found {shown(value)}; {AGAIN}")
     return value
 
 
@@ -293,7 +300,8 @@ def parse_json(raw: bytes, where: str) -> dict[str, Any]:
             parse_int=_exact_int,
             parse_float=_exact_float,
         )
-        json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone surrogate cannot be encoded
+        # A lone surrogate cannot be encoded.
+        json.dumps(value, ensure_ascii=False, default=_text_of).encode("utf-8")
     except (
         ValueError,
         RecursionError,
@@ -325,8 +333,8 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
 
 
-def _exact_int(text: str) -> int | Unreadable:
-    return int(text) if len(text) <= 20 else Unreadable(text)
+def _exact_int(text: str) -> int | float | Unreadable:
+    return int(text) if len(text) <= 20 else _exact_float(text)
 
 
 def exact_decimal(text: str) -> bool:
@@ -467,16 +475,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         path = Path(args[0])
+        magic = b""
         with contextlib.suppress(OSError), path.open("rb") as file:
             magic = file.read(8)
-            kind = next((kind for kind, value in MAGIC.items() if value == magic), "mlb")
-        envelope = read(path, kind)
+        envelope = read(path, next((kind for kind in MAGIC if MAGIC[kind] == magic), "mlb"))
         if hashlib.sha256(octets(envelope.data)).hexdigest() != envelope.header["data_sha256"]:
             raise FormatError(f"{path}: the data's SHA-256 differs from the header's; {AGAIN}")
     except FormatError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(envelope.header, indent=2, ensure_ascii=False))
+    print(json.dumps(envelope.header, indent=2, ensure_ascii=False, default=_text_of))
     return 0
 
 

@@ -273,7 +273,7 @@ def _number(where: object, what: str, value: object, low: float, high: float) ->
 
 
 def _string(where: object, what: str, value: object) -> str:
-    if isinstance(value, envelope.Unreadable) or not isinstance(value, str):
+    if not isinstance(value, str):
         raise FormatError(f"{where}: {what}: expected a string, found {shown(value)}; {AGAIN}")
     if len(value.encode("utf-8")) > NAME_BYTES or "\0" in value:
         raise FormatError(
