@@ -246,7 +246,8 @@ static krafla_status read_tokens(struct kr_mlt *t, const struct kr_map *m, const
             return kr_fail(err, KRAFLA_E_FORMAT, "%s: the score of token %d is not a number", path,
                            (int)id);
         const bool byte = id >= FIRST_BYTE && id < FIRST_PIECE;
-        flags[id] = length ? KR_TOKEN_MODEL : 0;
+        /* text never becomes one of the first three: llama2.c has no special tokens in text */
+        flags[id] = length && id >= FIRST_BYTE ? KR_TOKEN_MODEL : 0;
         offsets[id] = end;
         memcpy(text + end, m->base + at + RECORD, length);
         at += RECORD + length;
@@ -254,8 +255,6 @@ static krafla_status read_tokens(struct kr_mlt *t, const struct kr_map *m, const
             text[end] = (uint8_t)(id - FIRST_BYTE);
             flags[id] = KR_TOKEN_MODEL | KR_TOKEN_BYTE;
             length = 1;
-        } else if (id < FIRST_BYTE && length) {
-            flags[id] = KR_TOKEN_ADDED | KR_TOKEN_SPECIAL;
         }
         end += length;
     }
