@@ -9,16 +9,18 @@
 #define KR_NOINLINE __attribute__((noinline))
 #define KR_ALIGNED(n) __attribute__((aligned(n)))
 #define KR_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define KR_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))
 #else
 #define KR_PRINTF(fmt, args)
 #define KR_INLINE static __forceinline
 #define KR_NOINLINE __declspec(noinline)
 #define KR_ALIGNED(n) __declspec(align(n))
 #define KR_UNLIKELY(x) (x)
+#define KR_NO_SANITIZE
 #endif
 
-/* Before a `for` with few, constant rounds over an array that has to become registers; and before one
- * that must stay a loop of two rounds at a time, because unrolled it would need too many. */
+/* Before a `for` with few, constant rounds over an array that has to become registers; and before
+ * one that must stay a loop of two rounds at a time, because unrolled it would need too many. */
 #if defined(__clang__)
 #define KR_UNROLL _Pragma("clang loop unroll(full)")
 #define KR_UNROLL_BY_2 _Pragma("clang loop unroll_count(2)")
@@ -30,8 +32,8 @@
 #define KR_UNROLL_BY_2
 #endif
 
-/* Leave no AVX state behind for SSE code, which some cores run at half speed beside it.  An SSE build
- * has no name for the instruction, so it is given as bytes. */
+/* Leave no AVX state behind for SSE code, which some cores run at half speed beside it.  An SSE
+ * build has no name for the instruction, so it is given as bytes. */
 #if defined(__GNUC__) && defined(__x86_64__)
 #define KR_CLEAR_UPPER()                                                                           \
     do {                                                                                           \
