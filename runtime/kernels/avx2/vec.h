@@ -6,6 +6,7 @@
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "compiler.h"
 
@@ -29,29 +30,19 @@ KR_INLINE void vf_store(float *p, vf v)
     _mm256_storeu_ps(p + 8, v.hi);
 }
 
-/* Eight lanes of a mask whose first n lanes are set; n may be negative or above 8. */
-KR_INLINE __m256i vf_first8(int n)
-{
-    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane);
-}
-
-/* Without any lane nothing is accessed: a masked access to a page that is not there costs a
- * microcode assist. */
+/* By way of memory: rare, and masked moves are slow on some cores and not exact in emulators. */
 KR_INLINE vf vf_load_n(const float *p, size_t n)
 {
-    if (n == 0)
-        return vf_set1(0.0f);
-    return (vf){_mm256_maskload_ps(p, vf_first8((int)n)),
-                _mm256_maskload_ps(p + 8, vf_first8((int)n - 8))};
+    float whole[16] = {0};
+    memcpy(whole, p, n * sizeof *p);
+    return vf_load(whole);
 }
 
 KR_INLINE void vf_store_n(float *p, vf v, size_t n)
 {
-    if (n == 0)
-        return;
-    _mm256_maskstore_ps(p, vf_first8((int)n), v.lo);
-    _mm256_maskstore_ps(p + 8, vf_first8((int)n - 8), v.hi);
+    float whole[16];
+    vf_store(whole, v);
+    memcpy(p, whole, n * sizeof *p);
 }
 
 KR_INLINE vf vf_add(vf a, vf b)
@@ -124,6 +115,13 @@ KR_INLINE vf vf_swap_pairs(vf v)
     return (vf){_mm256_permute_ps(v.lo, 0xB1), _mm256_permute_ps(v.hi, 0xB1)};
 }
 
+/* Eight lanes of a mask whose first n lanes are set; n may be negative or above 8. */
+KR_INLINE __m256i vf_first8(int n)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane);
+}
+
 KR_INLINE __m256 vf_keep8(__m256 v, int lo, int hi, __m256 other)
 {
     const __m256i keep = _mm256_andnot_si256(vf_first8(lo), vf_first8(hi));
@@ -152,7 +150,7 @@ KR_INLINE float vf_amax(vf v)
     return _mm_cvtss_f32(_mm_max_ss(s2, _mm_movehdup_ps(s2)));
 }
 
-/* F16C keeps f16 subnormals whatever MXCSR says. */
+/* F16C keeps f16 subnormals whatever MXCSR says; QEMU 7.2 flushes them. */
 KR_INLINE vf vf_load_f16(const uint16_t *p)
 {
     return (vf){_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),
