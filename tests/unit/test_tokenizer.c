@@ -1,0 +1,165 @@
+/* test_tokenizer.c - the pre-tokenizers and BPE piece by piece, the contract of the public calls.
+ *
+ * Equality with other implementations is the Python tests' business.
+ * SPDX-License-Identifier: MIT */
+#include "bpe.h"
+#include "pretok.h"
+#include "unicode.h"
+#include "unit.h"
+
+#include <stdint.h>
+
+static void put_record(FILE *f, float score, const char *text, size_t n)
+{
+    const int32_t length = (int32_t)n;
+    fwrite(&score, sizeof score, 1, f);
+    fwrite(&length, sizeof length, 1, f);
+    fwrite(text, 1, n, f);
+}
+
+/* A llama2.c file: 259 fixed tokens, then 259 " ", 260 "a", 261 "b", 262 "ab", 263 " ab". */
+static void write_tokenizer(const char *path)
+{
+    static const char *const pieces[] = {" ", "a", "b", "ab", " ab"};
+    const int32_t longest = 6;
+    FILE *f = fopen(path, "wb");
+    if (!f)
+        exit(1);
+    fwrite(&longest, sizeof longest, 1, f);
+    for (int i = 0; i < 3; i++)
+        put_record(f, 0, "<x>", 3);
+    for (int i = 0; i < 256; i++)
+        put_record(f, 0, "<0xXX>", 6);
+    for (int i = 0; i < 5; i++)
+        put_record(f, (float)-i, pieces[i], strlen(pieces[i]));
+    fclose(f);
+}
+
+/* The pieces of text, each followed by '|'. */
+static const char *pieces_of(enum kr_pretok pretok, const char *text)
+{
+    static char out[256];
+    size_t n = strlen(text), used = 0;
+    for (size_t at = 0; at < n;) {
+        const size_t piece = kr_pretok_next(pretok, (const uint8_t *)text + at, n - at);
+        EXPECT(piece >= 1 && piece <= n - at);
+        memcpy(out + used, text + at, piece);
+        used += piece;
+        out[used++] = '|';
+        at += piece;
+    }
+    out[used] = 0;
+    return out;
+}
+
+static void pretokenizers_split_as_their_expression(void)
+{
+    const enum kr_pretok g = KR_PRETOK_GPT2, d = KR_PRETOK_GPT2_DIGITS;
+    EXPECT_STR("Hello|,| world|", pieces_of(g, "Hello, world"));
+    EXPECT_STR("I|'ll| we|'ve| '|sx|", pieces_of(g, "I'll we've 'sx"));
+    EXPECT_STR("a| | b|", pieces_of(g, "a  b"));
+    EXPECT_STR("a|\n\n|\n|b|  |", pieces_of(g, "a\n\n\nb  "));
+    EXPECT_STR("x| 42|y|", pieces_of(g, "x 42y"));
+    EXPECT_STR("x| |4|2|y|", pieces_of(d, "x 42y"));
+    EXPECT_STR("x|  |4| y|", pieces_of(d, "x  4 y"));
+    EXPECT_STR("\xff\xc3|a|", pieces_of(g, "\xff\xc3"
+                                           "a"));
+    EXPECT_STR("\xc3\xa9t\xc3\xa9|!|", pieces_of(g, "\xc3\xa9t\xc3\xa9!"));
+}
+
+static void characters_have_their_class(void)
+{
+    EXPECT(kr_unicode_class('a') == KR_LETTER && kr_unicode_class('7') == KR_NUMBER);
+    EXPECT(kr_unicode_class(0x3000) == KR_SPACE && kr_unicode_class(0x200b) == KR_OTHER);
+    EXPECT(kr_unicode_class(0x10ffff) == KR_OTHER && kr_unicode_class(0x2160) == KR_NUMBER);
+    EXPECT(kr_unicode_word('_') && kr_unicode_word(0x301) && !kr_unicode_word('-'));
+}
+
+static void merges_go_by_rank_then_from_the_left(void)
+{
+    /* 0 a, 1 b, 2 aa, 3 ab; "ab" ranks before "aa" */
+    const uint32_t triples[] = {0, 1, 3, 0, 0, 2};
+    const struct kr_mlt t = {.merges = triples, .n_merges = 2};
+    struct kr_merges m;
+    struct kr_bpe b = {0};
+    EXPECT(kr_merges_create(&m, &t, "test", NULL) == KRAFLA_OK);
+    EXPECT(kr_bpe_reserve(&b, 5, NULL) == KRAFLA_OK);
+    memcpy(b.ids, ((int32_t[]){0, 0, 0, 0, 1}), 5 * sizeof *b.ids); /* aaaab: aa a ab */
+    EXPECT(kr_bpe_merge(&b, &m, 5) == 3);
+    EXPECT(b.ids[0] == 2 && b.ids[1] == 0 && b.ids[2] == 3);
+    kr_bpe_free(&b);
+    kr_merges_free(&m);
+}
+
+static void encoding_measures_and_never_writes_beyond_cap(const krafla_tokenizer *t)
+{
+    int32_t ids[8] = {-7, -7, -7, -7, -7, -7, -7, -7};
+    size_t n = 99;
+    EXPECT(krafla_tokenizer_encode(t, "abab", 4, KRAFLA_ENCODE_BOS, NULL, 0, &n, NULL) ==
+           KRAFLA_OK);
+    EXPECT(n == 3);
+    EXPECT(krafla_tokenizer_encode(t, "abab", 4, KRAFLA_ENCODE_BOS, ids, 2, &n, NULL) == KRAFLA_OK);
+    EXPECT(n == 3 && ids[0] == 1 && ids[1] == 263 && ids[2] == -7);
+    EXPECT(krafla_tokenizer_encode(t, NULL, 0, KRAFLA_ENCODE_BOS, ids, 8, &n, NULL) == KRAFLA_OK);
+    EXPECT(n == 1 && ids[0] == 1);
+}
+
+static void decoding_drops_one_space_at_the_start(const krafla_tokenizer *t)
+{
+    const int32_t ids[] = {263, 263};
+    char text[8] = "????";
+    size_t n;
+    EXPECT(krafla_tokenizer_decode(t, -1, ids, 2, text, sizeof text, &n, NULL) == KRAFLA_OK);
+    EXPECT(n == 5 && memcmp(text, "ab ab", 5) == 0);
+    EXPECT(krafla_tokenizer_decode(t, 1, ids, 1, text, sizeof text, &n, NULL) == KRAFLA_OK);
+    EXPECT(n == 2);
+    EXPECT(krafla_tokenizer_decode(t, 263, ids, 1, text, 1, &n, NULL) == KRAFLA_OK);
+    EXPECT(n == 3 && text[0] == ' ' && text[1] == 'b');
+}
+
+static void bad_arguments_are_refused(const krafla_tokenizer *t)
+{
+    krafla_error err;
+    size_t n;
+    const int32_t high = 264, low = -1;
+    EXPECT(krafla_tokenizer_decode(t, -1, &high, 1, NULL, 0, &n, &err) == KRAFLA_E_ARGUMENT);
+    EXPECT_STR("token id 264 is not below 264", err.message);
+    EXPECT(krafla_tokenizer_decode(t, -1, &low, 1, NULL, 0, &n, &err) == KRAFLA_E_ARGUMENT);
+    EXPECT(krafla_tokenizer_encode(t, "a", 1, 1u << 31, NULL, 0, &n, &err) == KRAFLA_E_ARGUMENT);
+    EXPECT(krafla_tokenizer_encode(t, NULL, 1, 0, NULL, 0, &n, &err) == KRAFLA_E_ARGUMENT);
+    EXPECT(krafla_tokenizer_encode(t, "a", SIZE_MAX, 0, NULL, 0, &n, &err) == KRAFLA_E_ARGUMENT);
+}
+
+static void a_tokenizer_answers_small_questions(const krafla_tokenizer *t)
+{
+    EXPECT(krafla_tokenizer_vocab(t) == 264);
+    EXPECT(krafla_tokenizer_bos(t) == 1 && krafla_tokenizer_eos(t) == 2);
+    EXPECT(krafla_tokenizer_find(t, " ab") == 263);
+    EXPECT(krafla_tokenizer_find(t, "Z") == -1 && krafla_tokenizer_find(t, "") == -1);
+    EXPECT_STR("", krafla_tokenizer_chat(t));
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    pretokenizers_split_as_their_expression();
+    characters_have_their_class();
+    merges_go_by_rank_then_from_the_left();
+
+    char path[4096];
+    snprintf(path, sizeof path, "%s.tmp", argv[0]); /* beside the program: one per build */
+    write_tokenizer(path);
+    krafla_tokenizer *t;
+    EXPECT(krafla_tokenizer_open(&t, path, NULL) == KRAFLA_OK);
+    remove(path);
+    if (t) {
+        encoding_measures_and_never_writes_beyond_cap(t);
+        decoding_drops_one_space_at_the_start(t);
+        bad_arguments_are_refused(t);
+        a_tokenizer_answers_small_questions(t);
+        krafla_tokenizer_close(t);
+    }
+    EXPECT(krafla_tokenizer_open(&t, path, NULL) == KRAFLA_E_IO && t == NULL);
+    krafla_tokenizer_close(NULL);
+    return unit_done("test_tokenizer");
+}
