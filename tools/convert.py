@@ -208,11 +208,11 @@ def self_check(job: Job, written: Path) -> None:
         CheckpointWeights(job.plan, job.checkpoint, job.types, job.rule, original=True),
         tokens,
         Float(rotate_half=turned),
-        layers,
-        vocab,
+        layers=layers,
+        vocab=vocab,
     )
     model = read_model(written)
-    ours = forward(model.arch, FileWeights(model), tokens, Float(), layers, vocab)
+    ours = forward(model.arch, FileWeights(model), tokens, Float(), layers=layers, vocab=vocab)
     largest = float(np.abs(theirs).max())
     error = float(np.abs(ours - theirs).max())
     if not math.isfinite(largest) or not error <= CHECK_BOUND * largest:
@@ -254,8 +254,9 @@ def sampling(generation: dict[str, Any]) -> dict[str, float]:
     found: dict[str, float] = {}
     for key, most in limits.items():
         value = generation.get(key)
-        number = isinstance(value, int if key == "top_k" else int | float)
-        if number and not isinstance(value, bool) and 0 <= value <= most:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if 0 <= value <= most and (key != "top_k" or isinstance(value, int)):
             found[key] = value
     return found
 

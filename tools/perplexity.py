@@ -1,11 +1,11 @@
 """Perplexity of a text under a model, as the runtime computes it.
 
-    python3 tools/perplexity.py build/avx2/ml_run model.mlb tok.mlt text.txt --ml-tok build/avx2/ml_tok --chunks 4
+    B=build/avx2; python3 tools/perplexity.py $B/ml_run m.mlb m.mlt text.txt --ml-tok $B/ml_tok
 
-The text is cut into windows of --ctx positions that do not overlap; each starts afresh, with the BOS first if the
-tokenizer adds one, and every later token of it is scored.  --llama-cpp measures as llama.cpp's llama-perplexity
-does: the BOS replaces a window's first token, and only the second half is scored.  Perplexities are comparable only
-between files of one model on one text.
+The text is cut into windows of --ctx positions that do not overlap; each starts afresh, with the
+BOS first if the tokenizer adds one, and every later token of it is scored.  --llama-cpp measures as
+llama.cpp's llama-perplexity does: the BOS replaces a window's first token, and only the second half
+is scored.  Perplexities are comparable only between files of one model on one text.
 
 SPDX-License-Identifier: MIT
 """
@@ -18,11 +18,14 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 F64 = npt.NDArray[np.float64]
 
@@ -41,8 +44,10 @@ def encode(ml_tok: Path, tokenizer: Path, text: bytes) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
-def windows(ids: Sequence[int], bos: Sequence[int], ctx: int, *, llama_cpp: bool) -> list[list[int]]:
-    """The windows of a text whose ids (without BOS) are given; an incomplete last one is left out."""
+def windows(
+    ids: Sequence[int], bos: Sequence[int], ctx: int, *, llama_cpp: bool
+) -> list[list[int]]:
+    """Cut a text, given as ids without BOS; an incomplete last window is left out."""
     step = ctx if llama_cpp else ctx - len(bos)
     skip = len(bos) if llama_cpp else 0
     whole = range(0, len(ids) - step + 1, step)
@@ -60,7 +65,9 @@ def log_probabilities(logits: npt.NDArray[np.float32], targets: Sequence[int]) -
     return out
 
 
-def score(ml_run: Path, model: Path, window: Sequence[int], first: int, extra: Sequence[str]) -> F64:
+def score(
+    ml_run: Path, model: Path, window: Sequence[int], first: int, extra: Sequence[str]
+) -> F64:
     """Log probabilities of window[first + 1:]."""
     with tempfile.TemporaryDirectory(prefix="krafla-") as scratch:
         dump = Path(scratch) / "logits.f32"
@@ -71,7 +78,9 @@ def score(ml_run: Path, model: Path, window: Sequence[int], first: int, extra: S
             raise PerplexityError(f"{ml_run}: {done.stderr.decode(errors='replace').strip()}")
         values = np.memmap(dump, dtype="<f4", mode="r")
         if len(values) % len(window):
-            raise PerplexityError(f"{ml_run}: wrote {len(values)} logits for {len(window)} positions")
+            raise PerplexityError(
+                f"{ml_run}: wrote {len(values)} logits for {len(window)} positions"
+            )
         logits = values.reshape(len(window), -1)
         return log_probabilities(logits[first:-1], window[first + 1 :])
 
@@ -84,7 +93,8 @@ def measure(args: argparse.Namespace) -> int:
     chosen = windows(ids, bos, args.ctx, llama_cpp=args.llama_cpp)[: args.chunks]
     if not chosen:
         raise PerplexityError(
-            f"{args.text}: {len(ids)} tokens do not fill a window of {args.ctx}: use a longer text or --ctx"
+            f"{args.text}: {len(ids)} tokens do not fill a window of {args.ctx}: "
+            "use a longer text or a smaller --ctx"
         )
     if len(chosen) < args.chunks:
         print(f"note: the text fills {len(chosen)} of {args.chunks} windows", file=sys.stderr)
@@ -96,7 +106,10 @@ def measure(args: argparse.Namespace) -> int:
         print(f"window {number}/{len(chosen)}: {math.exp(-scored.mean()):.4f}", file=sys.stderr)
     value = math.exp(-scored.mean())
     error = value * scored.std(ddof=1) / math.sqrt(len(scored))
-    print(f"perplexity: {value:.4f} +- {error:.4f}, {len(scored)} tokens, {len(chosen)} windows of {args.ctx}")
+    print(
+        f"perplexity: {value:.4f} +- {error:.4f}, {len(scored)} tokens, "
+        f"{len(chosen)} windows of {args.ctx}"
+    )
     return 0
 
 

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shutil
 import struct
 import subprocess
 import sys
-from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 import convert
 from mlb import chat, quant, reference
-from mlb.arch import common
+from mlb.arch import common, llama
 from mlb.checkpoint import open_safetensors
 from mlb.format import Model, read_model
 
@@ -204,7 +205,7 @@ def test_without_generation_config_the_eos_of_config_stops(
     assert converted(directory, tmp_path / "m.mlb").stop_ids == (7,)
 
 
-SMOLLM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>"
+SMOLLM = "<|im_start|>system\nYou are ... named SmolLM, trained by Hugging Face<|im_end|>"
 
 
 @pytest.mark.parametrize(
@@ -310,7 +311,7 @@ def test_what_would_compute_something_else_is_refused_by_name(
     named: str,
 ) -> None:
     line = refused(changed(**changes), tmp_path / "m.mlb", capsys)
-    assert pytest.importorskip("re").search(named, line), line
+    assert re.search(named, line), line
 
 
 @pytest.mark.parametrize(
@@ -399,10 +400,10 @@ def test_the_self_check_notices_swapped_tensors(
     ours: str,
     wrong: str,
 ) -> None:
-    real = convert.load
+    real = common.load
 
     def swapped(source: common.Source, *args: Any) -> common.F32:
-        names = {convert.arch.llama.LAYER[ours]: convert.arch.llama.LAYER[wrong]}
+        names = {llama.LAYER[ours]: llama.LAYER[wrong]}
         prefix, _, last = source.name.partition("layers.0.")
         if last in names:
             source = common.Source(f"{prefix}layers.0.{names[last]}")
@@ -413,7 +414,7 @@ def test_the_self_check_notices_swapped_tensors(
 
 
 @pytest.mark.parametrize(
-    ("raised", "code", "message"),
+    "outcome",
     [
         (KeyboardInterrupt(), 130, "interrupted: nothing was written"),
         (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device: free"),
@@ -423,10 +424,9 @@ def test_an_interruption_or_a_full_disk_leaves_the_old_file(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    raised: BaseException,
-    code: int,
-    message: str,
+    outcome: tuple[BaseException, int, str],
 ) -> None:
+    raised, code, message = outcome
     out = tmp_path / "m.mlb"
     out.write_bytes(b"old")
 
@@ -443,8 +443,7 @@ def test_an_interruption_or_a_full_disk_leaves_the_old_file(
 def test_too_little_space_is_found_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 0, 10))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
     assert "are free in" in refused(GOLDEN / "llama", tmp_path / "m.mlb", capsys)
 
 
@@ -458,17 +457,21 @@ def test_progress_is_shown_on_a_terminal_only(
     assert "50%  embed" in capsys.readouterr().err
 
 
+# VmHWM and not ru_maxrss, which begins with what the parent had before exec.
 MEASURE = """
-import convert, resource, sys
+import convert, pathlib, re, sys
 code = convert.main(sys.argv[1:])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1])
 sys.exit(code)
 """
 
 
 @pytest.mark.parametrize("wtype", ["q8", "q4"])
-def test_peak_memory_is_the_largest_tensor_and_150_mib(tmp_path: Path, wtype: str) -> None:
-    pytest.importorskip("resource")
+def test_peak_memory_is_the_largest_tensor_and_150_mib(
+    tmp_path: Path, not_run: Callable[[str], NoReturn], wtype: str
+) -> None:
+    if not Path("/proc/self/status").exists():
+        not_run("peak memory is read from /proc")
     dim, hidden, layers, vocab = 512, 2048, 24, 8192
     directory = tmp_path / "big"
     directory.mkdir()
@@ -482,13 +485,14 @@ def test_peak_memory_is_the_largest_tensor_and_150_mib(tmp_path: Path, wtype: st
         "tie_word_embeddings": True,
     }
     (directory / "config.json").write_text(json.dumps(config))
-    shapes = {"model.embed_tokens.weight": (vocab, dim), "model.norm.weight": (dim,)}
+    shapes: dict[str, tuple[int, ...]] = {"model.norm.weight": (dim,)}
+    shapes["model.embed_tokens.weight"] = (vocab, dim)
     for n in range(layers):
-        for theirs in convert.arch.llama.LAYER.values():
+        for theirs in llama.LAYER.values():
             rows = hidden if "gate" in theirs or "up_" in theirs else dim
             k = hidden if "down" in theirs else dim
-            shape = (dim,) if "norm" in theirs else (rows, k)
-            shapes[f"model.layers.{n}.{theirs}"] = shape
+            whole = (dim,) if "norm" in theirs else (rows, k)
+            shapes[f"model.layers.{n}.{theirs}"] = whole
     header, at = {}, 0
     for name, shape in shapes.items():
         end = at + 2 * int(np.prod(shape))
@@ -501,7 +505,8 @@ def test_peak_memory_is_the_largest_tensor_and_150_mib(tmp_path: Path, wtype: st
         for shape in shapes.values():
             bits = np.frombuffer(rng.bytes(2 * int(np.prod(shape))), dtype="<u2")
             file.write(((bits & 0x80FF) | 0x3C00).tobytes())  # +-0.008 to 0.03
-    command = [sys.executable, "-c", MEASURE, "hf", directory, tmp_path / "m.mlb", "--wtype", wtype]
+    paths = [str(directory), str(tmp_path / "m.mlb")]
+    command = [sys.executable, "-c", MEASURE, "hf", *paths, "--wtype", wtype]
     done = subprocess.run(command, cwd=ROOT / "tools", capture_output=True, text=True, check=True)
     peak = int(done.stdout.split()[-1]) * 1024
     assert at > 200 << 20  # the whole model in float32 would be 400 MiB
@@ -511,8 +516,6 @@ def test_peak_memory_is_the_largest_tensor_and_150_mib(tmp_path: Path, wtype: st
 def test_the_float_reference_reads_the_file_back(tmp_path: Path) -> None:
     model = converted(GOLDEN / "llama", tmp_path / "m.mlb", "--scales", "f32")
     tokens = json.loads((GOLDEN / "llama" / "tokens.json").read_text())
-    logits = reference.forward(
-        model.arch, reference.FileWeights(model), tokens, reference.Float()
-    )
+    logits = reference.forward(model.arch, reference.FileWeights(model), tokens, reference.Float())
     want = np.load(GOLDEN / "llama" / "logits.npy")
     assert np.abs(logits - want).max() < 0.1 * np.abs(want).max()

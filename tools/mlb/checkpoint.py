@@ -1,7 +1,8 @@
-"""Read checkpoints one tensor, or one range of rows, at a time as float32: safetensors and llama2.c.
+"""Read safetensors and llama2.c checkpoints, one tensor or range of rows at a time, as float32.
 
-Both are hostile until checked: every offset is compared with the file before anything is read, and what is
-not understood is refused by name.  Nothing is memory-mapped, so a reader's memory is the rows it asked for.
+Both are hostile until checked: every offset is compared with the file before anything is read, and
+what is not understood is refused by name.  Nothing is memory-mapped, so that a reader's memory is
+the rows it asked for.
 
     PYTHONPATH=tools python3 -m mlb.checkpoint models/smollm2-135m-instruct
 
@@ -15,12 +16,14 @@ import json
 import math
 import struct
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 F32 = npt.NDArray[np.float32]
 
@@ -28,6 +31,8 @@ HEADER_CAP = 100_000_000  # the safetensors library's own limit
 CONFIG_CAP = 16 << 20
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+LLAMA2C_HEADER = struct.Struct("<7i")
+LLAMA2C_NEWER = struct.pack("<I", 0x616B3432)  # begins the exports of version 1 and later
 ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 
@@ -72,7 +77,9 @@ class Entry:
             raise CheckpointError(f"{self.path}: {error.strerror}") from None
         if len(raw) != size:
             raise CheckpointError(f"{self.path}: became shorter while it was read")
-        return _to_f32(raw, self.dtype).reshape((last - row0, *self.shape[1:]) if self.shape else ())
+        return _to_f32(raw, self.dtype).reshape(
+            (last - row0, *self.shape[1:]) if self.shape else ()
+        )
 
 
 def _to_f32(raw: bytes, dtype: str) -> F32:
@@ -92,7 +99,9 @@ def strict_json(text: bytes, where: Path) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for key, value in items:
             if key in out:
-                raise CheckpointError(f"{where}: the key {key!r} appears twice: the file is damaged")
+                raise CheckpointError(
+                    f"{where}: the key {key!r} appears twice: the file is damaged"
+                )
             out[key] = value
         return out
 
@@ -155,8 +164,8 @@ def read_header(path: Path) -> dict[str, Entry]:
                 raise CheckpointError(f"{path}: is {foreign}")
             if length < 2 or length > HEADER_CAP:
                 raise CheckpointError(
-                    f"{path}: not a safetensors file: expected a header of 2 to {HEADER_CAP} bytes, "
-                    f"found {length} in a file of {size}"
+                    f"{path}: not a safetensors file: expected a header of 2 to {HEADER_CAP} "
+                    f"bytes, found {length} in a file of {size}"
                 )
             if 8 + length > size:
                 raise CheckpointError(
@@ -167,7 +176,9 @@ def read_header(path: Path) -> dict[str, Entry]:
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}") from None
     if not text.startswith(b"{"):
-        raise CheckpointError(f"{path}: not a safetensors file: its header does not start with '{{'")
+        raise CheckpointError(
+            f"{path}: not a safetensors file: its header does not start with '{{'"
+        )
     header = strict_json(text, path)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
@@ -176,44 +187,51 @@ def read_header(path: Path) -> dict[str, Entry]:
 
 
 def _entries(path: Path, header: dict[str, Any], start: int, size: int) -> dict[str, Entry]:
+    """Check every tensor, and that together they fill the file without holes and overlaps."""
     spans: list[tuple[int, int, str]] = []
     entries: dict[str, Entry] = {}
     for name, item in header.items():
-        where = f"{path}: tensor {name!r}"
-        if not isinstance(item, dict) or set(item) != {"dtype", "shape", "data_offsets"}:
-            raise CheckpointError(f"{where}: expected exactly dtype, shape and data_offsets")
-        dtype, shape, offsets = item["dtype"], item["shape"], item["data_offsets"]
-        if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
-            raise CheckpointError(
-                f"{where}: type {dtype!r} is not supported: save the checkpoint as F32, F16 or BF16"
-            )
-        if not isinstance(shape, list) or len(shape) > 8 or not all(_is_count(n) for n in shape):
-            raise CheckpointError(f"{where}: shape {shape!r} is not a list of sizes")
-        if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
-            raise CheckpointError(f"{where}: data_offsets {offsets!r} is not a pair of positions")
-        begin, end = offsets
-        want = math.prod(shape) * ITEM_BYTES[dtype]
-        if end - begin != want:
-            raise CheckpointError(
-                f"{where}: {dtype} {shape} needs {want} bytes, data_offsets give {end - begin}"
-            )
+        dtype, shape, begin, end = _checked_item(f"{path}: tensor {name!r}", item)
         if start + end > size:
             raise CheckpointError(
-                f"{where}: ends at byte {start + end} of a file of {size}: download it again"
+                f"{path}: tensor {name!r}: ends at byte {start + end} of a file of {size}: "
+                "download it again"
             )
         spans.append((begin, end, name))
-        entries[name] = Entry(path, dtype, tuple(shape), start + begin)
+        entries[name] = Entry(path, dtype, shape, start + begin)
     at = 0
     for begin, end, name in sorted(spans):
         if begin != at:
             kind = "overlaps the one before" if begin < at else "leaves a hole"
-            raise CheckpointError(f"{path}: tensor {name!r} {kind}: starts at {begin}, expected {at}")
+            raise CheckpointError(f"{path}: tensor {name!r} {kind}: {begin}, expected {at}")
         at = end
     if start + at != size:
         raise CheckpointError(
             f"{path}: {size - start - at} bytes after the last tensor: the file is damaged"
         )
     return entries
+
+
+def _checked_item(where: str, item: object) -> tuple[str, tuple[int, ...], int, int]:
+    """Return type, shape, begin and end of one tensor of a header."""
+    if not isinstance(item, dict) or set(item) != {"dtype", "shape", "data_offsets"}:
+        raise CheckpointError(f"{where}: expected exactly dtype, shape and data_offsets")
+    dtype, shape, offsets = item["dtype"], item["shape"], item["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
+        raise CheckpointError(
+            f"{where}: type {dtype!r} is not supported: save the checkpoint as F32, F16 or BF16"
+        )
+    if not isinstance(shape, list) or len(shape) > 8 or not all(_is_count(n) for n in shape):
+        raise CheckpointError(f"{where}: shape {shape!r} is not a list of sizes")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
+        raise CheckpointError(f"{where}: data_offsets {offsets!r} is not a pair of positions")
+    begin, end = offsets
+    want = math.prod(shape) * ITEM_BYTES[dtype]
+    if end - begin != want:
+        raise CheckpointError(
+            f"{where}: {dtype} {shape} needs {want} bytes, data_offsets give {end - begin}"
+        )
+    return dtype, tuple(shape), begin, end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,9 +264,13 @@ def open_safetensors(directory: Path) -> Safetensors:
     elif len(files) == 1:
         used = files[0]
     elif files:
-        raise CheckpointError(f"{directory}: {len(files)} safetensors files but no {INDEX}: download it too")
+        raise CheckpointError(
+            f"{directory}: {len(files)} safetensors files but no {INDEX}: download it too"
+        )
     else:
-        raise CheckpointError(f"{directory}: no *.safetensors file: download the checkpoint's weights")
+        raise CheckpointError(
+            f"{directory}: no *.safetensors file: download the checkpoint's weights"
+        )
     return Safetensors(read_header(directory / used), tuple(f for f in files if f != used))
 
 
@@ -258,7 +280,9 @@ def _open_sharded(directory: Path, index: Path, files: Sequence[str]) -> Safeten
         raise CheckpointError(f"{index}: expected an object weight_map from tensors to files")
     for name, shard in where.items():
         if not isinstance(shard, str) or Path(shard).name != shard or "\\" in shard or not shard:
-            raise CheckpointError(f"{index}: tensor {name!r}: {shard!r} is not a file of this directory")
+            raise CheckpointError(
+                f"{index}: tensor {name!r}: {shard!r} is not a file of this directory"
+            )
     shards = sorted(set(where.values()))
     missing = [shard for shard in shards if not (directory / shard).exists()]
     if missing:
@@ -276,25 +300,56 @@ def _open_sharded(directory: Path, index: Path, files: Sequence[str]) -> Safeten
     absent = [name for name in where if name not in entries]
     if absent:
         raise CheckpointError(
-            f"{directory / where[absent[0]]}: tensor {absent[0]!r} is not in it, though {INDEX} says so"
-            f" ({len(absent)} such): download it again"
+            f"{directory / where[absent[0]]}: tensor {absent[0]!r} is not in it, though {INDEX} "
+            f"says so ({len(absent)} such): download it again"
         )
     return Safetensors(entries, tuple(f for f in files if f not in shards))
 
 
 @dataclasses.dataclass(frozen=True)
-class Llama2c:
-    """A llama2.c checkpoint (legacy export): seven int32, then F32 tensors in a fixed order."""
+class Llama2cSizes:
+    """The seven numbers a llama2.c file begins with."""
 
-    entries: Mapping[str, Entry]  # by our names: embed, layers.N.wq, ...
     dim: int
     hidden_dim: int
     n_layers: int
     n_heads: int
     n_kv_heads: int
-    vocab: int
+    vocab: int  # negative in the file if there is a classifier besides the embedding
     seq_len: int
     tied: bool
+
+    def order(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Tensors in file order; the unnamed one (tables of cos and sin) is skipped."""
+        dim, hidden, head = self.dim, self.hidden_dim, self.dim // self.n_heads
+        kv = head * self.n_kv_heads
+
+        def each(name: str, *shape: int) -> list[tuple[str, tuple[int, ...]]]:
+            return [(f"layers.{i}.{name}", shape) for i in range(self.n_layers)]
+
+        return [
+            ("embed", (self.vocab, dim)),
+            *each("attn_norm", dim),
+            *each("wq", dim, dim),
+            *each("wk", kv, dim),
+            *each("wv", kv, dim),
+            *each("wo", dim, dim),
+            *each("ffn_norm", dim),
+            *each("gate", hidden, dim),
+            *each("down", dim, hidden),
+            *each("up", hidden, dim),
+            ("out_norm", (dim,)),
+            ("", (2, self.seq_len, head // 2)),
+            *([] if self.tied else [("classifier", (self.vocab, dim))]),
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Llama2c:
+    """A llama2.c checkpoint (legacy export): sizes, then F32 tensors in a fixed order."""
+
+    entries: Mapping[str, Entry]  # by our names: embed, layers.N.wq, ...
+    sizes: Llama2cSizes
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -317,24 +372,10 @@ def open_llama2c(path: Path) -> Llama2c:
     foreign = _foreign(head)
     if foreign:
         raise CheckpointError(f"{path}: is {foreign}")
-    if len(head) < 28:
-        raise CheckpointError(f"{path}: {size} bytes: a llama2.c checkpoint begins with 28 bytes of sizes")
-    if head.startswith(struct.pack("<I", 0x616B3432)):
-        raise CheckpointError(f"{path}: a newer llama2.c export: export again with --version 0")
-    dim, hidden, layers, heads, kv_heads, vocab, seq_len = struct.unpack("<7i", head[:28])
-    sizes = {"dim": dim, "hidden_dim": hidden, "n_layers": layers, "n_heads": heads, "n_kv_heads": kv_heads}
-    for name, value in sizes.items():
-        if not 1 <= value <= 65536:
-            raise CheckpointError(f"{path}: not a llama2.c checkpoint: {name} is {value}, expected 1 to 65536")
-    if not 1 <= abs(vocab) <= 1 << 24 or not 1 <= seq_len <= 1 << 24:
-        raise CheckpointError(f"{path}: not a llama2.c checkpoint: vocab {vocab}, seq_len {seq_len}")
-    if dim % heads or heads % kv_heads or dim // heads % 2:
-        raise CheckpointError(f"{path}: dim {dim} does not divide into {heads} heads ({kv_heads} for K, V)")
-    tied = vocab > 0
-    order = _llama2c_order(dim, hidden, layers, dim // heads, kv_heads, abs(vocab), seq_len, tied)
+    sizes = _llama2c_sizes(path, head)
     entries: dict[str, Entry] = {}
-    at = 28
-    for name, shape in order:
+    at = LLAMA2C_HEADER.size
+    for name, shape in sizes.order():
         if name:
             entries[name] = Entry(path, "F32", shape, at)
         at += 4 * math.prod(shape)
@@ -342,33 +383,27 @@ def open_llama2c(path: Path) -> Llama2c:
         raise CheckpointError(
             f"{path}: its header promises {at} bytes, the file has {size}: download it again"
         )
-    return Llama2c(entries, dim, hidden, layers, heads, kv_heads, abs(vocab), seq_len, tied)
+    return Llama2c(entries, sizes)
 
 
-def _llama2c_order(
-    dim: int, hidden: int, layers: int, head: int, kv_heads: int, vocab: int, seq_len: int, tied: bool
-) -> list[tuple[str, tuple[int, ...]]]:
-    """Tensors in file order; the unnamed ones (tables of cos and sin) are skipped."""
-    kv = head * kv_heads
-
-    def each(name: str, *shape: int) -> list[tuple[str, tuple[int, ...]]]:
-        return [(f"layers.{i}.{name}", shape) for i in range(layers)]
-
-    return [
-        ("embed", (vocab, dim)),
-        *each("attn_norm", dim),
-        *each("wq", dim, dim),
-        *each("wk", kv, dim),
-        *each("wv", kv, dim),
-        *each("wo", dim, dim),
-        *each("ffn_norm", dim),
-        *each("gate", hidden, dim),
-        *each("down", dim, hidden),
-        *each("up", hidden, dim),
-        ("out_norm", (dim,)),
-        ("", (2, seq_len, head // 2)),
-        *([] if tied else [("classifier", (vocab, dim))]),
-    ]
+def _llama2c_sizes(path: Path, head: bytes) -> Llama2cSizes:
+    if head.startswith(LLAMA2C_NEWER):
+        raise CheckpointError(f"{path}: a newer llama2.c export: export again with --version 0")
+    if len(head) < LLAMA2C_HEADER.size:
+        raise CheckpointError(f"{path}: {len(head)} bytes are too few for a llama2.c checkpoint")
+    dim, hidden, layers, heads, kv_heads, vocab, seq_len = LLAMA2C_HEADER.unpack_from(head)
+    sizes = Llama2cSizes(dim, hidden, layers, heads, kv_heads, abs(vocab), seq_len, tied=vocab > 0)
+    for name, value in dataclasses.asdict(sizes).items():
+        most = 1 << (24 if name in {"vocab", "seq_len"} else 16)
+        if name != "tied" and not 1 <= value <= most:
+            raise CheckpointError(
+                f"{path}: not a llama2.c checkpoint: {name} is {value}, expected 1 to {most}"
+            )
+    if dim % heads or heads % kv_heads or dim // heads % 2:
+        raise CheckpointError(
+            f"{path}: dim {dim} does not divide into {heads} heads ({kv_heads} for K and V)"
+        )
+    return sizes
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,15 +1,17 @@
 """Quantize rows of float32 weights to blocks of 32, and back: the types of docs/format-mlb.md.
 
-Q8_0   The scale is max|x| / 127, rounded to its stored type first; then q = round(x / scale), so that the
-       rounding of the scale costs nothing.  A block whose scale is below the stored type's range is zero.
-Q4_0   Rule "fit": several mappings of the block's largest value are tried; each gives integers q, and each q
-       its least-squares scale sum(xq) / sum(qq).  The mapping with the least squared error is kept and the
-       integers are rounded once more against the scale as stored.
-       Rule "round": llama.cpp's own (largest value to -8), for checkpoints that were trained for it.
+Q8_0   The scale is max|x| / 127, rounded to its stored type first; then q = round(x / scale), so
+       that the rounding of the scale costs nothing.  A block whose scale is below the stored
+       type's range is zero.
+Q4_0   Rule "fit": several mappings of the block's largest value are tried; each gives integers q,
+       and each q its least-squares scale sum(xq) / sum(qq).  The mapping with the least squared
+       error is kept and the integers are rounded once more against the scale as stored.
+       Rule "round": llama.cpp's own (largest value to -8), for checkpoints trained for it.
 
-Only single, correctly rounded operations in a fixed order are used, so every machine writes the same bytes.
+Only single, correctly rounded operations in a fixed order are used, so that every machine writes
+the same bytes.
 
-    PYTHONPATH=tools python3 -c "import numpy, mlb.quant as q; print(q.quantize(numpy.eye(32, dtype='f4'), 'q8_0')[0])"
+    PYTHONPATH=tools python3 -c "import mlb.quant as q; print(q.row_bytes('q8_0', 4096))"
 
 SPDX-License-Identifier: MIT
 """
@@ -26,8 +28,8 @@ BLOCK = 32
 F16_MAX = np.float32(65504.0)
 SLICE = 1 << 18  # weights per step: the temporaries of one step stay in the cache
 
-# Where the fit sends the value of largest magnitude, which keeps its sign or changes it.  Measured on
-# normal and Laplace weights: squared error within 1% of a search over 90 mappings.
+# Where the fit sends the value of largest magnitude, which keeps its sign or changes it.  On normal
+# and Laplace weights the squared error is within 1% of that of a search over 90 mappings.
 CANDIDATES = (-8.7, -8.1, -7.5, -6.9, 7.3, 6.7)
 
 DTYPES: dict[str, np.dtype[np.void]] = {
@@ -86,7 +88,7 @@ def integers(blocks: Blocks) -> npt.NDArray[np.int8]:
 
 
 def _store_scale(d: F32, out: Blocks) -> F32:
-    """Store d in its type; returns the stored values, 0 where the type has no normal float32 for it."""
+    """Store d in its type and return what was stored; subnormal float32 becomes 0."""
     if out.dtype["d"] == np.dtype("<f2"):
         if np.any(np.abs(d) > F16_MAX):
             raise QuantError("weights are too large for f16 scales: convert with --scales f32")
@@ -98,7 +100,7 @@ def _store_scale(d: F32, out: Blocks) -> F32:
 
 
 def _inverse_or_zero(d: F32, numerator: float = 1.0) -> F32:
-    """numerator / d where that is a finite float32, else 0."""
+    """Numerator / d where that is a finite float32, else 0."""
     with np.errstate(divide="ignore", over="ignore"):
         inverse = np.float32(numerator) / d
     return np.where(np.isfinite(inverse), inverse, np.float32(0))
@@ -114,7 +116,7 @@ def _quantize_q8(x: F32, out: Blocks) -> None:
 
 
 def _store_q4(q: npt.NDArray[np.uint8], out: Blocks) -> None:
-    """q [blocks, 32] holds 0..15."""
+    """Q [blocks, 32] holds 0..15."""
     half = BLOCK // 2
     out["q"] = q[:, :half] | q[:, half:] << np.uint8(4)
 
@@ -154,7 +156,7 @@ def _fit_q4(x: F32, out: Blocks) -> None:
 
 
 def _round_to(xt: F32, inverse: F32, q: F32) -> None:
-    """q = xt * inverse, rounded to the integers -8..7."""
+    """Q = xt * inverse, rounded to the integers -8..7."""
     np.multiply(xt, inverse, out=q)
     np.rint(q, out=q)
     np.minimum(q, 7, out=q)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
+Operand = F32 | np.float32
 
 LANES = 16
 SEGMENT = 512
@@ -55,16 +55,16 @@ class Arithmetic(Protocol):
     """The operations a model is made of; x is [tokens, n], heads are [tokens, heads, head_dim]."""
 
     def embed(self, rows: Any, scale: float) -> F32:
-        """scale times the rows."""
+        """The rows, scaled."""
 
     def product(self, x: F32, rows: Any) -> F32:
-        """x times the transposed rows: [tokens, rows]."""
+        """The product with the transposed rows, [tokens, rows]."""
 
     def norm(self, x: F32, gain: F32, eps: float) -> F32:
         """RMSNorm over the last axis."""
 
     def glu(self, gate: F32, up: F32, activation: str) -> F32:
-        """act(gate) * up."""
+        """The activation of the gate, times up."""
 
     def rope(self, x: F32, cosine: F32, sine: F32) -> F32:
         """Turn the pairs of each head; cosine and sine are [tokens, 1, head_dim/2]."""
@@ -78,6 +78,7 @@ def forward(
     weights: Weights,
     tokens: Sequence[int],
     arithmetic: Arithmetic,
+    *,
     layers: Sequence[int] | None = None,
     vocab: int | None = None,
 ) -> F32:
@@ -147,31 +148,36 @@ def _visible(tokens: int, window: int) -> npt.NDArray[np.bool_]:
 
 @dataclasses.dataclass(frozen=True)
 class Float:
-    """Plain float32.  rotate_half: heads have pair i at (i, i + head_dim/2), not at (2i, 2i + 1)."""
+    """Plain float32.
+
+    rotate_half: heads have pair i at i and i + head_dim/2, as transformers does, not at 2i, 2i + 1.
+    """
 
     rotate_half: bool = False
 
     def embed(self, rows: F32, scale: float) -> F32:
-        """scale times the rows."""
+        """The rows, scaled."""
         return rows * np.float32(scale)
 
     def product(self, x: F32, rows: F32) -> F32:
-        """x times the transposed rows."""
+        """The product with the transposed rows."""
         return x @ rows.T
 
     def norm(self, x: F32, gain: F32, eps: float) -> F32:
         """RMSNorm over the last axis."""
-        mean = np.mean(x * x, axis=-1, keepdims=True, dtype=np.float32)
-        return x / np.sqrt(mean + np.float32(eps)) * gain
+        mean = np.add.reduce(x * x, axis=-1, keepdims=True) / np.float32(x.shape[-1])
+        root: F32 = np.sqrt(mean + np.float32(eps))
+        return x / root * gain
 
     def glu(self, gate: F32, up: F32, activation: str) -> F32:
-        """act(gate) * up."""
+        """The activation of the gate, times up."""
         if activation == "silu":
             argument = gate
         else:  # gelu(x) = x / (1 + exp(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3)
             argument = np.float32(1.5957691216) * (gate + np.float32(0.044715) * gate * gate * gate)
         with np.errstate(over="ignore"):
-            return gate / (np.float32(1) + np.exp(-argument)) * up
+            exponential: F32 = np.exp(-argument)
+        return gate / (np.float32(1) + exponential) * up
 
     def rope(self, x: F32, cosine: F32, sine: F32) -> F32:
         """Turn the pairs of each head."""
@@ -193,16 +199,18 @@ class Float:
         score = np.where(_visible(len(q), window), score, np.float32(-np.inf))
         weight = np.exp(score - score.max(axis=-1, keepdims=True))
         weight /= weight.sum(axis=-1, keepdims=True)
-        return np.einsum("hts,shd->thd", weight, v, optimize=True)
+        out: F32 = np.einsum("hts,shd->thd", weight, v, optimize=True)
+        return out
 
 
-# ---- the runtime's arithmetic ----------------------------------------------------------------------------------
+# ---- the runtime's arithmetic ------------------------------------------------------------------
 
 
-def fma(a: F32, b: F32, c: F32) -> F32:
-    """c + a*b with one rounding, exactly: in float64 the product is exact, the sum is nearly always.
+def fma(a: F32, b: Operand, c: F32) -> F32:
+    """Return c + a*b, rounded once.
 
-    Where the float64 sum was rounded to a value half-way between two float32, its error decides the side.
+    In float64 the product is exact, and the sum is near enough unless it was rounded to a value
+    half-way between two float32: there its error decides the side.
     """
     product = a.astype(np.float64) * b.astype(np.float64)
     addend = c.astype(np.float64)
@@ -218,8 +226,8 @@ def fma(a: F32, b: F32, c: F32) -> F32:
     return total.astype(np.float32)
 
 
-def multiply_add(a: F32, b: F32, c: F32) -> F32:
-    """c + a*b with two roundings."""
+def multiply_add(a: F32, b: Operand, c: F32) -> F32:
+    """Return c + a*b, rounded twice."""
     return c + a * b
 
 
@@ -234,10 +242,10 @@ def lane_sum(x: F32) -> F32:
 class Exact:
     """What the kernels compute, step by step; `madd` is fma or multiply_add."""
 
-    madd: Callable[[F32, F32, F32], F32]
+    madd: Callable[[F32, Operand, F32], F32]
 
     def embed(self, rows: quant.Blocks, scale: float) -> F32:
-        """scale times the rows."""
+        """The rows, scaled."""
         return np.float32(scale) * quant.dequantize(rows)
 
     def product(self, x: F32, rows: quant.Blocks) -> F32:
@@ -273,23 +281,31 @@ class Exact:
             total = self.madd(part, part, total)
         mean = lane_sum(total) / np.float32(n)
         scale = np.float32(1) / np.sqrt(mean + np.float32(eps))
-        return x * scale[..., None] * gain
+        normal: F32 = x * scale[..., None] * gain
+        return normal
 
     def exp(self, x: F32) -> F32:
-        """e^x for x clamped to -87..88 (runtime/kernels/tmpl/exp.h)."""
+        """Return e^x for x clamped to -87..88 (runtime/kernels/tmpl/exp.h)."""
         c = np.float32
         x = np.clip(x, c(-87), c(88))
         n = np.rint(x * c(1.44269504))
         r = self.madd(-n, c(0.693359375), x)
         r = self.madd(-n, c(-2.12194440e-4), r)
         p = np.full_like(r, 1.9875691500e-4)
-        for term in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
+        for term in (
+            1.3981999507e-3,
+            8.3334519073e-3,
+            4.1665795894e-2,
+            1.6666665459e-1,
+            5.0000001201e-1,
+        ):
             p = self.madd(p, r, np.full_like(r, term))
         p = self.madd(r * r, p, r + c(1))
-        return np.ldexp(p, n.astype(np.int32))
+        power: F32 = np.ldexp(p, n.astype(np.int32))
+        return power
 
     def glu(self, gate: F32, up: F32, activation: str) -> F32:
-        """act(gate) * up."""
+        """The activation of the gate, times up."""
         argument = gate
         if activation != "silu":
             square = gate * gate
@@ -313,22 +329,29 @@ class Exact:
         out = np.empty_like(groups)
         for kv in range(k.shape[1]):
             parts = [
-                self._segment(groups[:, kv], k[:, kv], v[:, kv], visible, np.float32(scale), start)
-                for start in range(0, tokens, SEGMENT)
+                self._segment(
+                    groups[:, kv],
+                    k[at : at + SEGMENT, kv],
+                    v[at : at + SEGMENT, kv],
+                    scale,
+                    visible[:, None, at : at + SEGMENT],
+                )
+                for at in range(0, tokens, SEGMENT)
             ]
             out[:, kv] = self._merge(parts)
         return out.reshape(tokens, heads, head_dim)
 
     def _segment(
-        self, q: F32, k: F32, v: F32, visible: npt.NDArray[np.bool_], scale: np.float32, start: int
+        self, q: F32, k: F32, v: F32, scale: float, seen: npt.NDArray[np.bool_]
     ) -> tuple[F32, F32, F32]:
-        """Weighted values o [tokens, group, head_dim], maximum m and sum l [tokens, group]."""
-        k, v = k[start : start + SEGMENT], v[start : start + SEGMENT]
-        seen = visible[:, None, start : start + SEGMENT]  # [tokens, 1, positions]
+        """Weighted values o [tokens, group, head_dim], maximum m and sum l [tokens, group].
+
+        `seen` is [tokens, 1, positions].
+        """
         score = np.zeros((*q.shape[:2], len(k)), dtype=np.float32)
         for d in range(q.shape[2]):
             score = self.madd(q[:, :, d, None], k[None, None, :, d], score)
-        score *= scale
+        score *= np.float32(scale)
         m = np.where(seen, score, np.float32(-np.inf)).max(axis=-1)
         top = np.where(np.isfinite(m), m, np.float32(0))
         weight = np.where(seen, self.exp(score - top[..., None]), np.float32(0))
@@ -345,11 +368,12 @@ class Exact:
         """One vector of the segments' (o, m, l); a segment that a token does not see adds 0."""
         top = np.maximum.reduce([m for _, m, _ in parts])
         total, out = np.zeros_like(top), np.zeros_like(parts[0][0])
-        for o, m, l in parts:
+        for o, m, length in parts:
             weight = self.exp(m - top)
-            total = self.madd(weight, l, total)
+            total = self.madd(weight, length, total)
             out = self.madd(weight[..., None], o, out)
-        return out / total[..., None]
+        merged: F32 = out / total[..., None]
+        return merged
 
 
 FUSED, UNFUSED = Exact(fma), Exact(multiply_add)

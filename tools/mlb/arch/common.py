@@ -25,7 +25,35 @@ F32 = npt.NDArray[np.float32]
 
 # Keys that say nothing about what the model computes from a prompt.
 HARMLESS = frozenset(
-    ["_attn_implementation_autoset", "_name_or_path", "architectures", "attention_dropout", "auto_map", "bos_token_id", "cache_implementation", "chunk_size_feed_forward", "dtype", "eos_token_id", "id2label", "initializer_range", "is_decoder", "is_llama_config", "label2id", "model_type", "output_attentions", "output_hidden_states", "pad_token_id", "problem_type", "return_dict", "torch_dtype", "transformers.js_config", "transformers_version", "unsloth_fixed", "unsloth_version", "use_cache"]
+    [
+        "_attn_implementation_autoset",
+        "_name_or_path",
+        "architectures",
+        "attention_dropout",
+        "auto_map",
+        "bos_token_id",
+        "cache_implementation",
+        "chunk_size_feed_forward",
+        "dtype",
+        "eos_token_id",
+        "id2label",
+        "initializer_range",
+        "is_decoder",
+        "is_llama_config",
+        "label2id",
+        "model_type",
+        "output_attentions",
+        "output_hidden_states",
+        "pad_token_id",
+        "problem_type",
+        "return_dict",
+        "torch_dtype",
+        "transformers.js_config",
+        "transformers_version",
+        "unsloth_fixed",
+        "unsloth_version",
+        "use_cache",
+    ]
 )
 _REQUIRED = object()
 
@@ -83,6 +111,10 @@ class Config:
         value = self.get(key, None)
         if value is not None and value not in allowed:
             raise CheckpointError(f"{self.where}: {key} = {value!r} is not supported")
+
+    def must_be_off(self, key: str) -> None:
+        """Refuse a switch that is on."""
+        self.must_be(key, False)  # noqa: FBT003  (the value in the file, not a mode of ours)
 
     def finish(self) -> None:
         """Refuse keys that nobody read."""

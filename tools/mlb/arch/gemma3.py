@@ -39,10 +39,10 @@ def plan(config: Config) -> Plan:
     """The plan of a Gemma3ForCausalLM checkpoint."""
     config.must_be("hidden_activation", "gelu_pytorch_tanh")
     config.must_be("hidden_act", "gelu_pytorch_tanh")
-    config.must_be("attention_bias", False)
+    config.must_be_off("attention_bias")
     config.must_be("attn_logit_softcapping")
     config.must_be("final_logit_softcapping")
-    config.must_be("use_bidirectional_attention", False)
+    config.must_be_off("use_bidirectional_attention")
     dim = config.integer("hidden_size", 2304)
     head_dim = config.integer("head_dim", 256)
     layers = config.integer("num_hidden_layers", 26)

@@ -27,10 +27,10 @@ LAYER = {
 def plan(config: Config) -> Plan:
     """The plan of a LlamaForCausalLM checkpoint."""
     config.must_be("hidden_act", "silu")
-    config.must_be("attention_bias", False)
-    config.must_be("mlp_bias", False)
+    config.must_be_off("attention_bias")
+    config.must_be_off("mlp_bias")
     config.must_be("pretraining_tp", 1)
-    config.must_be("rope_interleaved", False)
+    config.must_be_off("rope_interleaved")
     config.must_be("sliding_window")
     dim = config.integer("hidden_size")
     heads = config.integer("num_attention_heads")

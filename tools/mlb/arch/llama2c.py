@@ -20,20 +20,21 @@ if TYPE_CHECKING:
 
 def plan(checkpoint: Llama2c) -> Plan:
     """Return the plan of an opened llama2.c file."""
-    head_dim = checkpoint.dim // checkpoint.n_heads
+    sizes = checkpoint.sizes
+    head_dim = sizes.dim // sizes.n_heads
     arch = Arch(
         family="llama",
-        dim=checkpoint.dim,
-        hidden_dim=checkpoint.hidden_dim,
-        n_layers=checkpoint.n_layers,
-        n_heads=checkpoint.n_heads,
-        n_kv_heads=checkpoint.n_kv_heads,
+        dim=sizes.dim,
+        hidden_dim=sizes.hidden_dim,
+        n_layers=sizes.n_layers,
+        n_heads=sizes.n_heads,
+        n_kv_heads=sizes.n_kv_heads,
         head_dim=head_dim,
-        vocab=checkpoint.vocab,
-        max_seq=checkpoint.seq_len,
+        vocab=sizes.vocab,
+        max_seq=sizes.seq_len,
         norm_eps=1e-5,
         attn_scale=float(np.float32(head_dim**-0.5)),
-        tied=checkpoint.tied,
+        tied=sizes.tied,
     )
     sources = {name: Source(name) for name in checkpoint.shapes}
     return Plan(arch, sources, {"rope_freq": rope_frequencies(10000.0, head_dim)}, frozenset())
