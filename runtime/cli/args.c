@@ -258,8 +258,7 @@ static void print_option(const char *name, const char *value, const char *help)
 
 static void print_help(const struct args_program *p)
 {
-    printf("%s - ", p->name);
-    print_wrapped(p->about, 0, 0);
+    print_wrapped(p->about, printf("%s -", p->name), 0);
     printf("\nusage: %s %s [options]\n\n%s\noptions:\n", p->name, p->operands, p->examples);
     for (size_t i = 0; i < p->n_options; i++)
         print_option(p->options[i].name, p->options[i].value, p->options[i].help);
