@@ -101,7 +101,7 @@ static int encode(const krafla_tokenizer *t, const struct buffer *in)
 }
 
 /* The ids in the text; *n of them in *ids, which the caller frees whatever happens. */
-static bool parse_ids(const struct buffer *in, int32_t **ids, size_t *n)
+static bool parse_ids(const struct buffer *in, int32_t vocab, int32_t **ids, size_t *n)
 {
     static const char between[] = " \t\r\n\f\v,";
     *n = 0;
@@ -112,9 +112,9 @@ static bool parse_ids(const struct buffer *in, int32_t **ids, size_t *n)
         size_t end = at;
         while (end < in->n && (!in->bytes[end] || !strchr(between, in->bytes[end])))
             end++;
-        if (end > at && !args_int(in->bytes + at, end - at, 0, INT32_MAX, &(*ids)[(*n)++])) {
-            console_error("\"%.*s\" is no token id: expected a decimal number",
-                          (int)(end - at < 40 ? end - at : 40), in->bytes + at);
+        if (end > at && !args_int(in->bytes + at, end - at, 0, vocab - 1, &(*ids)[(*n)++])) {
+            console_error("\"%.*s\" is no token id: expected 0 to %" PRId32,
+                          (int)(end - at < 40 ? end - at : 40), in->bytes + at, vocab - 1);
             return false;
         }
         at = end + (end == at);
@@ -128,9 +128,9 @@ static int decode(const krafla_tokenizer *t, const struct buffer *in)
     int32_t *ids;
     size_t n, bytes;
     char *text = NULL;
-    int code = ARGS_RUNTIME;
-    if (!parse_ids(in, &ids, &n))
-        ;
+    int code;
+    if (!parse_ids(in, krafla_tokenizer_vocab(t), &ids, &n))
+        code = ARGS_RUNTIME; /* said why */
     else if (krafla_tokenizer_decode(t, -1, ids, n, NULL, 0, &bytes, &err) != KRAFLA_OK)
         code = failed(&err);
     else if (!(text = malloc(bytes + 1)))
