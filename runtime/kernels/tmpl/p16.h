@@ -17,6 +17,7 @@
 #ifndef TMPL_P16_H
 #define TMPL_P16_H
 
+#include <emmintrin.h>
 #include <string.h>
 
 #include <dot.h>
@@ -106,24 +107,42 @@ KR_INLINE void p16_column(enum kern_wtype w, enum kern_stype s, float *dst,
 
 /* ---- several columns: a block is unpacked once and meets all of them ---------------------- */
 
+/* 16 bytes of each of four rows into their lanes of quads 0..3: a transpose of dwords. */
+KR_INLINE void p16_gather4(uint8_t *quads, const uint8_t *const row[4], __m128i flip)
+{
+    __m128i r[4];
+    KR_UNROLL
+    for (int i = 0; i < 4; i++)
+        r[i] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)row[i]), flip);
+    const __m128i low01 = _mm_unpacklo_epi32(r[0], r[1]), low23 = _mm_unpacklo_epi32(r[2], r[3]);
+    const __m128i high01 = _mm_unpackhi_epi32(r[0], r[1]), high23 = _mm_unpackhi_epi32(r[2], r[3]);
+    __m128i *const quad = (__m128i *)quads; /* 64 bytes apart */
+    _mm_store_si128(quad, _mm_unpacklo_epi64(low01, low23));
+    _mm_store_si128(quad + 4, _mm_unpackhi_epi64(low01, low23));
+    _mm_store_si128(quad + 8, _mm_unpacklo_epi64(high01, high23));
+    _mm_store_si128(quad + 12, _mm_unpackhi_epi64(high01, high23));
+}
+
 /* Block b of rows r..r+15 of a file-layout matrix, in panel order; rows from the end of the matrix
  * on repeat the last one. */
 KR_INLINE void p16_gather(enum kern_wtype w, enum kern_stype s, uint8_t *quads, uint8_t *scales,
                           const struct kern_matrix *m, size_t r, size_t b)
 {
     const size_t bytes = p16_scale(s) + p16_row_data(w), row_bytes = m->k / KERN_BLOCK * bytes;
-    const size_t kbytes = w == KERN_Q4 ? PACK_Q4_K : PACK_Q8_K;
-    const uint64_t flip = w == KERN_Q4 ? PACK_Q4_XOR * 0x11 : PACK_Q8_XOR;
-    for (size_t i = 0; i < PACK_ROWS; i++) {
-        const size_t row = r + i < m->rows ? r + i : m->rows - 1;
-        const uint8_t *block = (const uint8_t *)m->data + row * row_bytes + b * bytes;
-        memcpy(scales + i * p16_scale(s), block, p16_scale(s));
-        block += p16_scale(s);
-        for (size_t z = 0; z < p16_row_data(w) / kbytes; z++) {
-            uint64_t part = 0;
-            memcpy(&part, block + z * kbytes, kbytes);
-            part ^= 0x0101010101010101u * flip;
-            memcpy(quads + (z * PACK_ROWS + i) * kbytes, &part, kbytes);
+    const __m128i flip = _mm_set1_epi8((char)(w == KERN_Q8 ? PACK_Q8_XOR : PACK_Q4_XOR));
+    for (size_t i = 0; i < PACK_ROWS; i += 4) {
+        const uint8_t *row[4];
+        KR_UNROLL
+        for (size_t j = 0; j < 4; j++) {
+            const size_t at = r + i + j < m->rows ? r + i + j : m->rows - 1;
+            row[j] = (const uint8_t *)m->data + at * row_bytes + b * bytes;
+            memcpy(scales + (i + j) * p16_scale(s), row[j], p16_scale(s));
+            row[j] += p16_scale(s);
+        }
+        p16_gather4(quads + 4 * i, row, flip);
+        if (w == KERN_Q8) {
+            const uint8_t *const second[4] = {row[0] + 16, row[1] + 16, row[2] + 16, row[3] + 16};
+            p16_gather4(quads + 4 * 64 + 4 * i, second, flip);
         }
     }
 }
