@@ -61,7 +61,7 @@ static bool block_valid(const uint8_t *block, struct block_type t)
     }
     if (!t.q8)
         return true;
-    const uint64_t ones = 0x0101010101010101, high = 0x80 * ones;
+    const uint64_t ones = 0x0101010101010101u, high = 0x80 * ones;
     uint64_t bad = 0;
     for (size_t i = 0; i < KERN_BLOCK; i += sizeof bad) {
         uint64_t x;
@@ -90,7 +90,7 @@ KR_INLINE void scatter_by(const size_t kbytes, uint8_t *dst, size_t step, const 
     for (size_t i = 0; i < n; i += kbytes, dst += step) {
         uint64_t x = 0; /* a constant kbytes makes this one load, xor and store */
         memcpy(&x, src + i, kbytes);
-        x ^= 0x0101010101010101 * flip;
+        x ^= 0x0101010101010101u * flip;
         memcpy(dst, &x, kbytes);
     }
 }
