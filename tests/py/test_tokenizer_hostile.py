@@ -85,7 +85,7 @@ HEADER: dict[str, tuple[str, object]] = {
     "prefix": ("gpt2", "always"),
     "drop_space": ("gpt2", True),
     "add_bos": ("gpt2", True),
-    "bos_id": ("llama", 911),
+    "bos_id": ("llama", 5000),
     "eos_id": ("llama", -1),
     "chat": ("llama", "x" * 500),
     "vocab": ("llama", 0),
@@ -122,8 +122,9 @@ def merge_of(parts: Sections, at: int, column: int, value: int) -> None:
 
 
 def swap_merge(parts: Sections) -> None:
-    left, right = parts["merges"][0:2]
-    parts["merges"][0:2] = right, left
+    merges = parts["merges"].reshape(-1, 3)
+    at = np.flatnonzero(merges[:, 0] != merges[:, 1])[0]
+    merges[at, :2] = merges[at, 1::-1]
 
 
 def same_merge(parts: Sections) -> None:

@@ -97,10 +97,13 @@ def sentencepiece(prefix: str) -> Tokenizer:
     trained.train_from_iterator(sentences(), trainer)
     # the trainer makes added tokens of the byte tokens; a tokenizer of its model alone has none
     model = json.loads(trained.to_str())["model"]
-    merges = [(left, right) for left, right in model["merges"]]
-    t = Tokenizer(
-        models.BPE(model["vocab"], merges, unk_token=UNK, fuse_unk=True, byte_fallback=True)
-    )
+    # like Gemma's: runs of spaces, and a token with a space inside
+    merges = [(SPACE, SPACE), (SPACE * 2, SPACE * 2), *map(tuple, model["merges"])]
+    merges.append(("!", SPACE + "the"))
+    vocab = model["vocab"]
+    for left, right in merges:
+        vocab.setdefault(left + right, len(vocab))
+    t = Tokenizer(models.BPE(vocab, merges, unk_token=UNK, fuse_unk=True, byte_fallback=True))
     t.add_special_tokens([AddedToken(s, normalized=False) for s in (UNK, "<s>", "</s>")])
     replace = normalizers.Replace(" ", SPACE)
     back = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
