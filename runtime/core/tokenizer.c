@@ -31,7 +31,7 @@ struct krafla_tokenizer {
     int32_t (*chars)[256]; /* token of one character, -1: none */
     const uint8_t *space;  /* how KR_BPE_SPM spells a space */
     size_t space_bytes;
-    bool can_cut;    /* the space is a token, so cut_after holds */
+    bool can_cut;    /* the space is a token: only `glued` stops a cut before it */
     bool glued[256]; /* a merge joins this last byte with a following space */
 };
 
