@@ -103,7 +103,7 @@ test: $(tests) $(fuzzers) $(programs)
 	@set -e; for f in $(fuzzers); do c=tests/fuzz/corpus/$$(basename $$f); [ ! -d $$c ] || { echo "+ $(emulator) $$f $$c/*"; $(emulator) $$f $$c/*; }; done
 
 # The programs of this build, end to end.
-e2e: $(programs)
+e2e: $(programs) $(B)/test_mlb
 	KRAFLA_BUILD=$(B) KRAFLA_EMULATOR='$(emulator)' $(PYTHON) -m pytest -q tests/e2e
 
 $(programs): $(B)/%: $(B)/obj/runtime/cli/%.o $(call obj,$(cli)) $(lib)

@@ -16,10 +16,11 @@ enum {
     HEAD_BYTES = 120 /* kept of a too long message's beginning; the rest is its end */
 };
 
-/* True for what could start a new line or move the cursor. */
+/* True for what could start a new line, move the cursor or reorder or hide text. */
 static bool is_control(uint32_t c)
 {
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
 }
 
 static bool is_continuation(char c)

@@ -425,9 +425,12 @@ krafla_status kr_json_int_at(const struct kr_json *j, size_t v, const char *what
                              int64_t max, int64_t *out, krafla_error *err)
 {
     const struct kr_json_value *value = &j->values[v];
-    if (value->type == KR_JSON_NUMBER && to_int(j->text + value->start, value->length, out) &&
-        *out >= min && *out <= max)
+    int64_t number;
+    if (value->type == KR_JSON_NUMBER && to_int(j->text + value->start, value->length, &number) &&
+        number >= min && number <= max) {
+        *out = number;
         return KRAFLA_OK;
+    }
     char expected[80];
     snprintf(expected, sizeof expected, min < max ? "an integer from %lld to %lld" : "%lld",
              (long long)min, (long long)max);
@@ -505,9 +508,11 @@ krafla_status kr_json_double(const struct kr_json *j, size_t object, const char 
                          err);
     /* Both factors are exact, so this rounds once: the nearest double, as strtod gives. */
     const double size = power < 0 ? digits / power_of_ten(-power) : digits * power_of_ten(power);
-    *out = text[0] == '-' ? -size : size;
-    if (*out >= min && *out <= max)
+    const double number = text[0] == '-' ? -size : size;
+    if (number >= min && number <= max) {
+        *out = number;
         return KRAFLA_OK;
+    }
     char expected[80];
     snprintf(expected, sizeof expected, "a number from %g to %g", min, max);
     return bad_value(j, v, key, expected, err);

@@ -35,7 +35,8 @@ void kr_json_free(struct kr_json *j);
 /* Value of `key` in object `object`, or -1. */
 int64_t kr_json_find(const struct kr_json *j, size_t object, const char *key);
 
-/* Typed access with complete error messages: the key's name, expected, found. */
+/* Typed access with complete error messages: the key's name, expected, found.  Numbers and
+ * booleans are not touched on failure. */
 krafla_status kr_json_int(const struct kr_json *j, size_t object, const char *key, int64_t min,
                           int64_t max, int64_t *out, krafla_error *err);
 /* A number of at most 15 significant digits and a power of ten in -22..22: exact decimal

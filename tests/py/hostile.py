@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import json
 import random
 import struct
@@ -490,27 +491,19 @@ def random_cases(file: bytes, count: int, seed: int) -> Iterator[Case]:
         yield Case(f"random-{i}", bytes(changed), refused=None)
 
 
-def cases(*, sparse: bool = True) -> Iterator[Case]:
+def cases() -> Iterator[Case]:
     """Return the whole corpus."""
     for prefix, arch in (("llama", LLAMA), ("gemma", GEMMA)):
         file = small_model(arch)
         parts = take_apart(file)
-        groups = [
-            frame_cases(file, parts),
-            value_cases(parts),
-            key_cases(parts),
-            json_cases(parts),
-            tensor_cases(parts),
-            id_cases(parts),
-            random_cases(file, 1000, seed=17),
-        ]
+        groups = [key_cases(parts), tensor_cases(parts), id_cases(parts)]
         if prefix == "llama":
-            groups.append(foreign_cases(file))
-            if sparse:
-                groups.append(sparse_cases(file, parts))
-        for group in groups:
-            for case in group:
-                yield dataclasses.replace(case, name=f"{prefix}-{case.name}")
+            groups += [frame_cases(file, parts), json_cases(parts), value_cases(parts)]
+            groups += [foreign_cases(file), sparse_cases(file, parts)]
+        else:
+            groups.append(random_cases(file, 1000, seed=17))
+        for case in itertools.chain.from_iterable(groups):
+            yield dataclasses.replace(case, name=f"{prefix}-{case.name}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct bytes {
     uint8_t *p; /* 64-byte aligned */
@@ -45,7 +46,15 @@ static inline struct bytes make_file(const char *magic, uint32_t version, const 
     return (struct bytes){p, size};
 }
 
-/* Write a file into the working directory or abort. */
+/* A file name in /tmp that no other process uses. */
+static inline const char *temporary_path(const char *test)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/%s-%ld.tmp", test, (long)getpid());
+    return path;
+}
+
+/* Write a file or abort. */
 static inline void write_file(const char *path, const void *data, size_t n)
 {
     FILE *f = fopen(path, "wb");

@@ -8,15 +8,13 @@
 #include "ml.h"
 #include "unit.h"
 
-#include <unistd.h>
-
 #define MLT "\x89MLT\r\n\x1a\n"
 #define ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" /* of "abc" */
 #define HEADER(sha, version)                                                                       \
     "{\"data_bytes\":3,\"data_sha256\":\"" sha "\",\"file_bytes\":@,\"format\":\"mlt\","           \
     "\"min_version\":\"" version "\"}"
 
-static const char path[] = "test_envelope.tmp";
+static const char *path;
 
 static const char *message_of(const char *magic, uint32_t version, const char *header)
 {
@@ -114,6 +112,7 @@ static void test_what_cannot_be_mapped_is_an_io_error(void)
 
 int main(void)
 {
+    path = temporary_path("test_envelope");
     test_a_file_is_mapped_and_verified();
     test_every_shorter_file_is_refused();
     test_another_kind_is_named();

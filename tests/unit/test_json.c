@@ -218,6 +218,8 @@ static void test_integers_are_exact_and_bounded(void)
     EXPECT(int_is("-0", 0, 0, &v) && v == 0);
     EXPECT(int_is("7", 7, 7, &v) && !int_is("8", 7, 7, &v) && !int_is("6", 7, 7, &v));
     EXPECT(!int_is("1.0", 0, 9, &v) && !int_is("1e0", 0, 9, &v) && !int_is("\"1\"", 0, 9, &v));
+    v = 5;
+    EXPECT(!int_is("10", 0, 9, &v) && v == 5);
     EXPECT(!int_is("true", 0, 9, &v) && !int_is("null", 0, 9, &v) && !int_is("[1]", 0, 9, &v));
 }
 
@@ -266,6 +268,8 @@ static void test_doubles_beyond_what_is_exact_are_refused(void)
     EXPECT(!double_is("1e999999999999999999999", &v) && !double_is("1e-99999999999999", &v));
     EXPECT(double_is("0e99999", &v) && v == 0.0);
     EXPECT(double_is("0.1", &v) && v == 0.1 && double_is("1e-05", &v) && v == 1e-5);
+    v = 5;
+    EXPECT(!double_is("1e301", &v) && !double_is("-2e22e", &v) && v == 5);
     EXPECT(!double_is("\"1\"", &v) && !double_is("null", &v));
 }
 

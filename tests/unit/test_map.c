@@ -5,9 +5,8 @@
 #include "unit.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
-static const char path[] = "test_map.tmp";
+static const char *path;
 
 static void test_a_map_shows_the_file_also_after_a_release(void)
 {
@@ -64,6 +63,7 @@ static void test_impossible_sizes_are_refused(void)
 
 int main(void)
 {
+    path = temporary_path("test_map");
     test_a_map_shows_the_file_also_after_a_release();
     test_a_fifo_is_refused_at_once();
     test_big_memory_is_zero_aligned_and_writable();

@@ -1,7 +1,7 @@
 /* test_mlb.c - the model file as C structures.
  *
  * With file names as arguments: open each and print "NAME: ok" or the error's
- * message, one line per file.  tests/e2e/test_hostile.py compares these with
+ * message, one line per file.  tests/e2e/test_hostile_c.py compares these with
  * the Python reader's verdicts.
  * SPDX-License-Identifier: MIT */
 #include "mlb.h"

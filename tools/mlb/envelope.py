@@ -94,11 +94,15 @@ SIGNS: tuple[tuple[bytes, str, str], ...] = (
 )
 
 
+# What could start a new line, move the cursor or reorder or hide text; core/error.c has the same.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
 class FormatError(Exception):
     """One line: which file, what was expected, what was found, what to do.  Exit code 1."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", "?", message))
+        super().__init__(CONTROL.sub("?", message))
 
 
 @dataclasses.dataclass(frozen=True)
