@@ -40,6 +40,7 @@ if [ "$extras" != quickstart ]; then
     need cmake cmake
     if [ "$(uname -m)" = x86_64 ]; then
         need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+        need arm-linux-gnueabihf-gcc gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
         [ -e /usr/lib/llvm-14/lib/clang ] && [ -n "$(find /usr/lib/llvm-14/lib/clang -name 'libclang_rt.fuzzer*' -print -quit)" ] ||
             packages="$packages libclang-rt-14-dev"
     fi

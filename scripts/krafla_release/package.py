@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import isas
-from krafla_release import archives, build
+from krafla_release import archives, build, testing
 from krafla_release.archives import PROGRAM, Archive, Member
 from krafla_release.project import ROOT, ReleaseError, source_date_epoch, version
 
@@ -93,26 +93,46 @@ def package(archive: Archive, directory: Path = DIST) -> Path:
 
 def default_archive() -> str:
     """Return the archive of this machine."""
-    return f"linux-{build.host_arch()}"
+    return next(archive.name for archive in archives.load() if archive.arch == build.host_arch())
+
+
+def choose(names: Sequence[str], *, every: bool) -> list[Archive]:
+    """Return the archives to handle; of all of them, announce those whose tools are missing."""
+    if not every:
+        return [archives.find(name) for name in names or [default_archive()]]
+    chosen = []
+    for archive in archives.load():
+        reason = testing.missing_tool(isas.load(archive.arch)[0])
+        if reason:
+            testing.not_run(archive.name, reason)
+        else:
+            chosen.append(archive)
+    return chosen
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose archives."""
+    parser.add_argument("archive", nargs="*", help="default: this machine's")
+    parser.add_argument("--all", action="store_true", help="every archive that can be built here")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Package one archive, or write its contract."""
+    """Package the chosen archives, or write their contracts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("archive", nargs="?", default=default_archive())
+    add_arguments(parser)
     parser.add_argument(
-        "--update-contract", action="store_true", help="write the contract file and stop"
+        "--update-contract", action="store_true", help="write packaging/*.contract and stop"
     )
     parser.add_argument("--dist", type=Path, default=DIST, help="where to write (default: dist)")
     args = parser.parse_args(argv)
     try:
-        archive = archives.find(args.archive)
-        if args.update_contract:
-            contract = archives.PACKAGING / f"{archive.name}.contract"
-            members = members_of(archive, read=lambda _: b"")
-            contract.write_text(archives.contract_lines(members))
-        else:
-            package(archive, args.dist)
+        for archive in choose(args.archive, every=args.all):
+            if args.update_contract:
+                contract = archives.PACKAGING / f"{archive.name}.contract"
+                members = members_of(archive, read=lambda _: b"")
+                contract.write_text(archives.contract_lines(members))
+            else:
+                package(archive, args.dist)
     except ReleaseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import isas
-from krafla_release import archives, build, package, quickstart
+from krafla_release import build, package, quickstart
 from krafla_release.project import ROOT, ReleaseError, output, run
 from krafla_release.testing import not_run
 
@@ -223,9 +223,11 @@ def smoke(archive: Archive) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Prove one archive of dist/."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("archive", nargs="?", default=package.default_archive())
+    package.add_arguments(parser)
+    args = parser.parse_args(argv)
     try:
-        smoke(archives.find(parser.parse_args(argv).archive))
+        for archive in package.choose(args.archive, every=args.all):
+            smoke(archive)
     except ReleaseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
