@@ -135,6 +135,24 @@ def test_a_full_context_ends_the_conversation(krafla: Krafla, model: Path, token
     assert b"positions: 120," in done.stderr
 
 
+def test_the_stop_token_is_part_of_the_conversation(
+    krafla: Krafla, model: Path, tokenizer: Path
+) -> None:
+    args = (model, "-z", tokenizer, "--chat", "chatml", "-t", "1")
+    (first,) = prompts(krafla("ml_run", *args, "-n", "1", "-i", "a", "--show-prompt").stderr)
+    # Nearly every token is as likely as every other, so <|im_end|> comes soon.
+    sampling = ("-T", "50", "-p", "1")
+    words = ",".join(map(str, first))
+    more = ("--ctx", "9000", "-n", "9000", "--eos", str(IM_END), "-t", "1")
+    made = krafla("ml_run", model, "--tokens", words, *sampling, *more).stdout.split()
+    assert len(made) < 9000
+    # Its place is taken: of three free positions, two are left.
+    done = krafla("ml_run", *args, *sampling, "--ctx", str(len(made) + 3), input=b"a\nb\n")
+    assert done.returncode == 0
+    left = f"this turn needs {len(first) + 1} more, 2 are left"
+    assert left in done.stderr.decode()
+
+
 def test_a_first_message_that_does_not_fit_is_an_error(
     krafla: Krafla, model: Path, tokenizer: Path
 ) -> None:
