@@ -3,15 +3,21 @@
 #ifndef KR_COMPILER_H
 #define KR_COMPILER_H
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__) /* its own printf, which _GNU_SOURCE chooses, not msvcrt's */
+#define KR_PRINTF(fmt, args) __attribute__((format(gnu_printf, fmt, args)))
+#elif defined(__GNUC__)
 #define KR_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define KR_PRINTF(fmt, args)
+#endif
+
+#if defined(__GNUC__)
 #define KR_INLINE static inline __attribute__((always_inline))
 #define KR_NOINLINE __attribute__((noinline))
 #define KR_ALIGNED(n) __attribute__((aligned(n)))
 #define KR_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define KR_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))
 #else
-#define KR_PRINTF(fmt, args)
 #define KR_INLINE static __forceinline
 #define KR_NOINLINE __declspec(noinline)
 #define KR_ALIGNED(n) __declspec(align(n))
