@@ -66,18 +66,19 @@ def test_a_golden_model_has_one_answer(
     assert len(list(tmp_path.glob("model.pk*"))) == 1
 
 
-@pytest.mark.parametrize("kv", ["f32", "f16", "q8"])
-@pytest.mark.parametrize("arch", ["llama", "gemma3"])
+@pytest.mark.parametrize(("arch", "kv"), [("llama", "f32"), ("gemma3", "f16"), ("llama", "q8")])
 def test_a_long_timeline_has_one_answer(krafla: Krafla, tmp_path: Path, arch: str, kv: str) -> None:
-    """700 positions: two segments of attention, and beyond the window of gemma3's local layers."""
+    """Past the window of gemma3's local layers, and so wide and long that one token is shared out.
+
+    700 positions are two segments; from 2^18 multiplications on, a step is more than one thread's.
+    """
     model = tmp_path / "model.mlb"
-    shape = ("--dim", "96", "--heads", "3", "--layers", "3", "--hidden", "160", "--vocab", "101")
+    shape = ("--dim", "192", "--heads", "6", "--layers", "2", "--hidden", "704", "--vocab", "101")
     made = ("--out", str(model), "--arch", arch, "--wtype", "q8", *shape)
-    assert gen_random.main([*made, "--kv-heads", "1", "--head-dim", "32"]) == 0
+    assert gen_random.main([*made, "--kv-heads", "2", "--head-dim", "32"]) == 0
     tokens = [(i * i + 7 * i) % 101 for i in range(700)]
     ways = (
         ("-t", "1"),
-        ("-t", "2", "--batch", "31"),
         ("-t", "3", "--batch", "1", "--no-pack"),
         ("-t", "7", "--batch", "100"),
     )

@@ -34,7 +34,6 @@ struct tiny_file {
     size_t head_bytes;
     uint32_t random;
     size_t tensors;
-    size_t last_matrix; /* offset of the matrix added last, for tests that damage it */
 };
 
 static uint32_t tiny_random(struct tiny_file *f)
@@ -82,7 +81,6 @@ static void tiny_matrix(struct tiny_file *f, const char *name, size_t rows, size
 {
     const size_t bytes = q8 ? 34 : 18;
     tiny_entry(f, name, q8 ? "q8_0" : "q4_0", rows * (k / 32) * bytes, rows, k);
-    f->last_matrix = f->data_bytes;
     for (size_t b = 0; b < rows * (k / 32); b++) {
         uint8_t *block = f->data + f->data_bytes;
         block[0] = (uint8_t)tiny_random(f);
@@ -147,6 +145,14 @@ static void tiny_build(struct tiny_file *f, uint32_t seed)
         tiny_layer(f, layer);
     tiny_vector(f, "out_norm", TINY_DIM, 0.5f, 1.0f);
     tiny_matrix(f, "classifier", TINY_VOCAB, TINY_DIM, 0);
+}
+
+/* Where the tensor's data begins. */
+static inline uint8_t *tiny_data(struct tiny_file *f, const char *name)
+{
+    char entry[128];
+    snprintf(entry, sizeof entry, "\"%s\",\"offset\":", name);
+    return f->data + strtoul(strstr(f->head, entry) + strlen(entry), NULL, 10);
 }
 
 /* Frame and all to path.  The header ends with the keys that depend on the data. */
