@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Measure Krafla and llama.cpp side by side: same machine, same run, same weight formats.
 
     python3 scripts/compare_llamacpp.py --rounds 5 --json build/compare.json
@@ -23,6 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+import fetch_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,10 +92,8 @@ def peer_source() -> Path:
     PEERS.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip"]
     run([*pip, "install", "-q", "scikit-build-core"])
-    run(
-        [*pip, "download", "-q", "--no-deps", "--no-binary=llama-cpp-python"]
-        + ["--no-build-isolation", "-d", str(PEERS), "llama-cpp-python"]
-    )
+    options = ["-q", "--no-deps", "--no-binary=llama-cpp-python", "--no-build-isolation"]
+    run([*pip, "download", *options, "-d", PEERS, "llama-cpp-python"])
     with tarfile.open(next(PEERS.glob("llama_cpp_python-*.tar.gz"))) as archive:
         archive.extractall(PEERS, filter="data")
     return next(PEERS.glob("llama_cpp_python-*/vendor/llama.cpp"))
@@ -104,11 +105,9 @@ def peer_build(level: str) -> Path:
     if not (directory / "bin" / "llama-bench").exists():
         options = ["LLAMA_CURL", "LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES"]
         options += ["LLAMA_BUILD_SERVER", "BUILD_SHARED_LIBS"]
-        run(
-            ["cmake", "-S", peer_source(), "-B", directory, "-DCMAKE_BUILD_TYPE=Release"]
-            + [f"-D{name}=OFF" for name in options]
-            + list(LEVELS[level])
-        )
+        flags = [f"-D{name}=OFF" for name in options] + list(LEVELS[level])
+        release = "-DCMAKE_BUILD_TYPE=Release"
+        run(["cmake", "-S", peer_source(), "-B", directory, release, *flags])
         targets = ["llama-bench", "llama-quantize"]
         run(["cmake", "--build", directory, "--target", *targets, "-j", "2"])
     return directory / "bin"
@@ -210,9 +209,9 @@ def real_models(fmt: str, quantize: Path) -> tuple[Path, Path]:
         convert = ROOT / "tools" / "convert.py"
         run([sys.executable, convert, "hf", source, ours, "--wtype", fmt[:2]])
     if not theirs.exists():
-        original = next(source.glob("*.gguf"), None)
-        if original is None:
-            raise CompareError(f"{source} holds no GGUF: run python3 scripts/fetch_models.py")
+        original = MODELS / "smollm2-135m-original.gguf"
+        if not original.exists():
+            fetch_models.write_gguf(fetch_models.SOURCES[source.name], original, MODELS)
         run([quantize, "--allow-requantize", "--pure", original, theirs, fmt.upper()])
     return ours, theirs
 
@@ -237,10 +236,7 @@ def measure_ours(case: Case) -> dict[str, float]:
     program = ROOT / "build" / f"{case.level}-pt" / "ml_bench"
     words = [program, case.ours, "-n", TOKENS, "-t", case.threads, "-r", 1, "--json"]
     done = json.loads(run([str(word) for word in words]).stdout)
-    return {
-        "prefill": float(done["prefill"]["tok_s"]["median"]),
-        "decode": float(done["decode"]["tok_s"]["median"]),
-    }
+    return {name: float(done[name]["median"]) for name in ("prefill", "decode")}
 
 
 def measure_theirs(case: Case) -> dict[str, float]:
