@@ -3,8 +3,9 @@
 Q8_0   The scale is max|x| / 127, rounded to its stored type first; then q = round(x / scale), so
        that the rounding of the scale costs nothing.  A block whose scale is below the stored
        type's range is zero.
-Q4_0   Rule "fit": several mappings of the block's largest value are tried; each gives integers q,
-       and each q its least-squares scale sum(xq) / sum(qq).  The mapping with the least squared
+Q4_0   Rule "fit": the block's largest value is mapped to either end of the range; each mapping
+       gives integers q, and each q its least-squares scale sum(wxq) / sum(wqq) with weights
+       w = sqrt(mean(xx) + xx), since errors of large weights cost more.  The mapping with the least
        error is kept and the integers are rounded once more against the scale as stored.
        Rule "round": llama.cpp's own (largest value to -8), for checkpoints trained for it.
 
@@ -28,9 +29,10 @@ BLOCK = 32
 F16_MAX = np.float32(65504.0)
 SLICE = 1 << 18  # weights per step: the temporaries of one step stay in the cache
 
-# Where the fit sends the value of largest magnitude, which keeps its sign or changes it.  On normal
-# and Laplace weights the squared error is within 1% of that of a search over 90 mappings.
-CANDIDATES = (-8.7, -8.1, -7.5, -6.9, 7.3, 6.7)
+# Where the fit sends the value of largest magnitude, which keeps its sign or changes it.  Neither
+# cuts it off: six mappings that do, and no weights, have 5% less squared error on normal weights,
+# but a KL divergence from float32 that is 5% (SmolLM2 135M) and 20% (Gemma 3 270M) larger.
+CANDIDATES = (-8.0, 7.0)
 
 DTYPES: dict[str, np.dtype[np.void]] = {
     "q8_0": np.dtype([("d", "<f2"), ("q", "i1", (BLOCK,))]),
@@ -137,25 +139,32 @@ def _round_q4(x: F32, out: Blocks) -> None:
 
 def _fit_q4(x: F32, out: Blocks) -> None:
     extreme = _extreme(x)
-    xt = np.ascontiguousarray(x.T)  # [32, blocks]: sums over a block are additions of whole rows
-    q, product = np.empty_like(xt), np.empty_like(xt)
+    # [32, blocks]: sums over a block are additions of whole rows.  Relative to the extreme, so that
+    # no square over- or underflows.
+    xt = np.ascontiguousarray(x.T) * _inverse_or_zero(extreme)
+    square = xt * xt
+    weight = np.sqrt(np.add.reduce(square, axis=0) / np.float32(BLOCK) + square)
+    weighted = weight * xt
+    q, product = square, np.empty_like(xt)
     best = np.full(len(x), -1, dtype=np.float32)
     scale = np.zeros(len(x), dtype=np.float32)
     for candidate in CANDIDATES:
-        _round_to(xt, np.float32(candidate) * _inverse_or_zero(extreme), q)
-        xq = np.add.reduce(np.multiply(xt, q, out=product), axis=0)
-        qq = np.add.reduce(np.multiply(q, q, out=product), axis=0)
-        fitted = xq / np.maximum(qq, 1)
-        gain = fitted * xq  # the squared error is sum(xx) - gain
+        _round_to(xt, np.float32(candidate), q)
+        xq = np.add.reduce(np.multiply(weighted, q, out=product), axis=0)
+        np.multiply(q, q, out=product)
+        qq = np.add.reduce(np.multiply(weight, product, out=product), axis=0)
+        fitted = xq * _inverse_or_zero(qq)
+        gain = fitted * xq  # the weighted squared error is sum(wxx) - gain
         better = gain > best
         best[better] = gain[better]
         scale[better] = fitted[better]
-    _round_to(xt, _inverse_or_zero(_store_scale(scale, out)), q)
+    stored = _store_scale(scale * extreme, out)
+    _round_to(np.ascontiguousarray(x.T), _inverse_or_zero(stored), q)
     q += np.float32(8)
     _store_q4(q.T.astype(np.uint8), out)
 
 
-def _round_to(xt: F32, inverse: F32, q: F32) -> None:
+def _round_to(xt: F32, inverse: F32 | np.float32, q: F32) -> None:
     """Q = xt * inverse, rounded to the integers -8..7."""
     np.multiply(xt, inverse, out=q)
     np.rint(q, out=q)
