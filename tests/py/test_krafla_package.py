@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import cffi
@@ -96,16 +97,33 @@ def test_a_sampler_gives_the_same_tokens_for_the_same_seed(model: krafla.Model) 
     assert sample(5) != sample(6)
 
 
-def test_logits_stay_valid_after_the_session(model: krafla.Model) -> None:
+def test_logits_are_a_read_only_view_of_the_session(model: krafla.Model) -> None:
     session = model.session()
     session.sync(PROMPT)
     logits = session.logits()
     before = logits.copy()
-    session.sync([2, 3])
-    session.close()
     assert logits.shape == (VOCAB,)
     assert logits.dtype == np.float32
+    with pytest.raises(ValueError, match="read-only"):
+        logits[0] = 1.0
+    session.sync([2, 3])
+    assert not np.array_equal(before, logits)  # the same memory, new values
+
+
+def test_a_view_keeps_the_memory_of_a_closed_session(model_path: Path) -> None:
+    model = krafla.Model.open(model_path)
+    session = model.session()
+    session.sync(PROMPT)
+    logits = session.logits()
+    before = logits.copy()
+    keepers = weakref.ref(model._keeper), weakref.ref(session._keeper)
+    model.close()
+    assert session.closed
+    assert keepers[0]() is not None
     np.testing.assert_array_equal(before, logits)
+    del logits
+    gc.collect()
+    assert [keeper() for keeper in keepers] == [None, None]
 
 
 def test_logits_at_every_position(model: krafla.Model) -> None:
@@ -140,14 +158,14 @@ def test_garbage_is_freed_after_what_borrows_from_it(model_path: Path) -> None:
     model = krafla.Model.open(model_path)
     session = model.session()
     session.sync(PROMPT)
-    finalizers = model._finalizer, session._finalizer
+    keepers = weakref.ref(model._keeper), weakref.ref(session._keeper)
     del model
     gc.collect()
-    assert finalizers[0].alive
+    assert keepers[0]() is not None
     session.sync([*PROMPT, 5])
     del session
     gc.collect()
-    assert [f.alive for f in finalizers] == [False, False]
+    assert [keeper() for keeper in keepers] == [None, None]
 
 
 def test_leaving_everything_open_at_exit_is_fine(model_path: Path) -> None:

@@ -22,10 +22,24 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-def release(free: Callable[[Any], None], pointer: Any, owner: Handle | None) -> None:
+def release(free: Callable[[Any], None], pointer: Any, owner: Keeper | None) -> None:
     """Free a C object whose owner has lived until now."""
     del owner
     free(pointer)
+
+
+class Keeper:
+    """The lifetime of a C object: freed when the last one who holds this lets go.
+
+    Held by the Handle until it is closed, by what borrows from the object (a session holds its
+    model's), and by arrays that look into its memory.
+    """
+
+    def __init__(
+        self, pointer: Any, free: Callable[[Any], None], owner: Keeper | None = None
+    ) -> None:
+        self.pointer = pointer
+        weakref.finalize(self, release, free, pointer, owner)
 
 
 class Handle:
@@ -38,33 +52,32 @@ class Handle:
     def __init__(
         self, pointer: Any, free: Callable[[Any], None], owner: Handle | None = None
     ) -> None:
-        self._pointer = pointer
         self._lock = threading.RLock()
         self._borrowers: weakref.WeakSet[Handle] = weakref.WeakSet()
-        # The finalizer holds the owner, so that even garbage is freed in the right order.
-        self._finalizer = weakref.finalize(self, release, free, pointer, owner)
+        above = owner._keeper if owner else None  # noqa: SLF001: our own class
+        self._keeper: Keeper | None = Keeper(pointer, free, above)
         if owner is not None:
-            owner._borrowers.add(self)  # noqa: SLF001
+            owner._borrowers.add(self)  # noqa: SLF001: our own class
 
     @property
     def closed(self) -> bool:
         """Whether close() has been called."""
-        return not self._finalizer.alive
+        return self._keeper is None
 
     @contextlib.contextmanager
     def _use(self) -> Iterator[Any]:
         """Give out the pointer for the length of one call."""
         with self._lock:
-            if self.closed:
+            if self._keeper is None:
                 raise KraflaClosedError(f"this {type(self).__name__} is closed")
-            yield self._pointer
+            yield self._keeper.pointer
 
     def close(self) -> None:
-        """Free the C object; closing twice is fine."""
+        """Free the C object as soon as no array looks into it; closing twice is fine."""
         with self._lock:
             for borrower in list(self._borrowers):
                 borrower.close()
-            self._finalizer()
+            self._keeper = None
 
     def __enter__(self) -> Self:
         return self

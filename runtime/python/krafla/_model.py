@@ -14,7 +14,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from krafla._errors import KraflaArgumentError
-from krafla._handle import Handle
+from krafla._handle import Handle, Keeper
 from krafla._sampler import Sampler
 from krafla._select import check, ffi, library, text
 from krafla._text import c_string
@@ -139,6 +139,19 @@ class Model(Handle):
         )
 
 
+class Window:
+    """Floats of a C object as numpy sees them; keeps that object's memory alive."""
+
+    def __init__(self, keeper: Keeper, pointer: Any, n: int) -> None:
+        self._keeper = keeper
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "=f4",
+            "shape": (n,),
+            "data": (int(ffi.cast("uintptr_t", pointer)), True),  # True: read-only
+        }
+
+
 class Session(Handle):
     """One timeline of tokens with its KV cache and logits."""
 
@@ -198,28 +211,35 @@ class Session(Handle):
             check(library().krafla_session_sync(s, array, n, err), err)
 
     def logits(self) -> NDArray[np.float32]:
-        """Return the logits after the last token, [vocab]: a copy, which stays valid."""
+        """Return the logits after the last token, [vocab]: a read-only view of its memory.
+
+        Its values are those of the last sync(): copy() it to keep them.  The memory lives as long
+        as the view does, also when the session is closed.
+        """
         with self._use() as s:
             pointer = library().krafla_session_logits(s)
             if pointer == ffi.NULL or len(self) == 0:
                 raise KraflaArgumentError("the session is empty: sync() some tokens first")
-            return self._copy(pointer)
+            return self._view(pointer)
 
     def logits_at(self, position: int) -> NDArray[np.float32]:
-        """Return the logits after a position of the last step of the last sync, [vocab]."""
+        """Return the logits after a position of the last step of the last sync, [vocab].
+
+        A read-only view like logits(), whose values last until the next call on this session.
+        """
         out = ffi.new("const float **")
         err = ffi.new("krafla_error *")
         if position < 0:
             raise KraflaArgumentError(f"position is {position}, expected 0 or more")
         with self._use() as s:
             check(library().krafla_session_logits_at(s, position, out, err), err)
-            return self._copy(out[0])
+            return self._view(out[0])
 
-    def _copy(self, pointer: Any) -> NDArray[np.float32]:
+    def _view(self, pointer: Any) -> NDArray[np.float32]:
         import numpy as np
 
-        view = np.frombuffer(ffi.buffer(pointer, 4 * self._vocab), dtype=np.float32)
-        return view.copy()
+        assert self._keeper is not None
+        return np.asarray(Window(self._keeper, pointer, self._vocab))
 
     @property
     def profile(self) -> Profile:
