@@ -46,14 +46,19 @@ def steps() -> dict[str, list[str]]:
     return plan | {name: [*NOX, name, "--", "--all"] for name in ("package", "smoke")}
 
 
+PYTEST = re.compile(r"^(?:=+ )?((?:\d+ \w+, )*\d+ (?:passed|failed|errors?)\b.*)$", re.MULTILINE)
+KERNELS = re.compile(r"^checkkern \w+: (\d+ passed, \d+ failed)$", re.MULTILINE)
+# A unit-test program counts as one test: what it sums up is its single comparisons.
+UNIT = re.compile(r"^test_\w+: \d+ passed, (\d+) failed$", re.MULTILINE)
+
+
 def count(log: str, code: int) -> tuple[int, int]:
-    """Return how many tests passed and failed, from the summaries of pytest and of the C tests."""
-    summary = re.compile(
-        r"^(?:=+ |[\w.-]+: )?(?:\d+ \w+, )*\d+ (?:passed|failed|errors?)\b.*$", re.MULTILINE
-    )
-    lines = summary.findall(log)
-    passed = sum(int(n) for line in lines for n in re.findall(r"(\d+) passed", line))
-    failed = sum(int(n) for line in lines for n in re.findall(r"(\d+) (?:failed|errors?)\b", line))
+    """Return how many tests passed and failed, from the summaries in a step's output."""
+    summaries = " ".join(PYTEST.findall(log) + KERNELS.findall(log))
+    units = [int(number) for number in UNIT.findall(log)]
+    passed = units.count(0) + sum(map(int, re.findall(r"(\d+) passed", summaries)))
+    failed = len(units) - units.count(0)
+    failed += sum(map(int, re.findall(r"(\d+) (?:failed|errors?)\b", summaries)))
     if code and not failed:
         failed = 1
     if not code and not passed:

@@ -93,7 +93,8 @@ def check_sanitized() -> None:
     """Run the tests of the fastest build under the address, undefined and thread sanitizers."""
     isa = fastest()
     asan = {"B": "build/asan", "DEBUG": "1", "EXTRA_CFLAGS": SANITIZERS}
-    build.make(isa, "test", "e2e", variables=asan)
+    build.make(isa, "test", variables=asan)
+    build.make(isa, "e2e", variables=asan)
     tsan = {"B": "build/tsan", "DEBUG": "1", "EXTRA_CFLAGS": "-fsanitize=thread"}
     build.make(isa, "test", variables=tsan)
 
