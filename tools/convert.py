@@ -158,18 +158,17 @@ def _matrix(
         progress.step(name, blocks.nbytes)
 
 
-def write(job: Job, out: Path) -> str:
-    """Write the file and return the SHA-256 of its data."""
-    sizes = [
+def data_bytes(job: Job) -> int:
+    """Bytes of all tensors."""
+    return sum(
         tensor_bytes(job.types.get(name, "f32"), shape)
         for name, _, shape in expected_tensors(job.plan.arch)
-    ]
-    free = shutil.disk_usage(out.parent).free
-    if sum(sizes) > free:
-        raise FormatError(
-            f"{out}: needs {sum(sizes) >> 20} MiB, {free >> 20} MiB are free in {out.parent}"
-        )
-    progress = Progress(sum(sizes))
+    )
+
+
+def write(job: Job, out: Path) -> str:
+    """Write the file and return the SHA-256 of its data."""
+    progress = Progress(data_bytes(job))
     try:
         return write_model(
             out,
@@ -217,13 +216,18 @@ def self_check(job: Job, written: Path) -> None:
     error = float(np.abs(ours - theirs).max())
     if not math.isfinite(largest) or not error <= CHECK_BOUND * largest:
         raise FormatError(
-            f"{written}: self-check failed: logits differ by {error:g} of {largest:g} from the "
-            "checkpoint's: please report this model"
+            f"{job.source}: self-check failed: logits of the written file differ by {error:g} of "
+            f"{largest:g} from the checkpoint's: please report this model"
         )
 
 
 def convert(job: Job, out: Path) -> str:
     """Write, check, and only then give the file its name."""
+    needed, free = data_bytes(job), shutil.disk_usage(out.parent).free
+    if needed > free:
+        raise FormatError(
+            f"{out}: needs {needed >> 20} MiB, {free >> 20} MiB are free in {out.parent.resolve()}"
+        )
     unchecked = out.with_name(f".{out.name}.{os.getpid()}.unchecked")
     try:
         digest = write(job, unchecked)
