@@ -235,7 +235,6 @@ krafla_status krafla_session_sync(krafla_session *s, const int32_t *tokens, size
         const size_t cols = left < s->forward.batch ? left : s->forward.batch;
         st = append(s, tokens + s->length, cols, cols == left, err);
     }
-    kr_pool_rest(s->pool);
     kern_fp_end(fp);
     return st;
 }
@@ -260,7 +259,6 @@ krafla_status krafla_session_logits_at(krafla_session *s, size_t pos, const floa
         const uint32_t fp = kern_fp_begin();
         kr_pool_wake(s->pool);
         kr_forward_logits(&s->forward, row, s->group_cols, s->group_logits);
-        kr_pool_rest(s->pool);
         kern_fp_end(fp);
     }
     *logits = s->group_logits + (pos - s->group_pos) * (size_t)s->model->file.vocab;

@@ -21,8 +21,7 @@ krafla_status kr_pool_create(struct kr_pool **out, size_t threads, krafla_error 
 void kr_pool_free(struct kr_pool *p);
 size_t kr_pool_threads(const struct kr_pool *p);
 void kr_pool_run(struct kr_pool *p, kr_chunk_fn *fn, void *arg, size_t chunks);
-/* Between kr_pool_wake and kr_pool_rest the workers may spin; outside they sleep. */
+/* Runs will follow soon: sleeping workers had better wake up now. */
 void kr_pool_wake(struct kr_pool *p);
-void kr_pool_rest(struct kr_pool *p);
 
 #endif

@@ -18,9 +18,8 @@
 #include "kernels.h"
 
 enum {
-    LINE = 128, /* two cache lines: neighbours are prefetched in pairs */
-    SPINS =
-        4000, /* pauses before sleeping, 40 to 160 us: longer than a run, shorter than a slice */
+    LINE = 128,   /* two cache lines: neighbours are prefetched in pairs */
+    SPINS = 4000, /* pauses before sleeping, 40 to 160 us: the sampler's time, not a scheduler's */
     STACK = 1u << 20, /* bytes per worker; kernels keep a few KB there */
 };
 
@@ -37,7 +36,6 @@ struct kr_pool {
     char pad1[LINE];
     _Atomic uint32_t sleepers; /* workers in, or about to enter, pthread_cond_wait */
     _Atomic bool waiting;      /* the caller sleeps until the last chunk is done */
-    _Atomic bool awake;        /* between kr_pool_wake and kr_pool_rest */
     _Atomic bool stop;
 
     kr_chunk_fn *fn; /* the job: written before the shares are published */
@@ -90,7 +88,7 @@ static void work(struct kr_pool *p, size_t thread)
 /* Wait until the run counter leaves `seen`; returns its new value. */
 static uint32_t idle(struct kr_pool *p, uint32_t seen)
 {
-    for (size_t i = 0; i < SPINS && atomic_load_explicit(&p->awake, memory_order_relaxed); i++) {
+    for (size_t i = 0; i < SPINS; i++) {
         const uint32_t run = atomic_load_explicit(&p->run, memory_order_acquire);
         if (run != seen)
             return run;
@@ -170,14 +168,8 @@ void kr_pool_run(struct kr_pool *p, kr_chunk_fn *fn, void *arg, size_t chunks)
 
 void kr_pool_wake(struct kr_pool *p)
 {
-    atomic_store(&p->awake, true);
     if (p->threads > 1 && atomic_load(&p->sleepers) > 0)
         announce(p); /* they find empty shares, and spin */
-}
-
-void kr_pool_rest(struct kr_pool *p)
-{
-    atomic_store(&p->awake, false);
 }
 
 size_t kr_pool_threads(const struct kr_pool *p)

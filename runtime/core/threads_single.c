@@ -45,8 +45,3 @@ void kr_pool_wake(struct kr_pool *p)
 {
     (void)p;
 }
-
-void kr_pool_rest(struct kr_pool *p)
-{
-    (void)p;
-}

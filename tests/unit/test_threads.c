@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "threads.h"
 
@@ -41,7 +43,6 @@ static void every_chunk_runs_once(void)
             EXPECT(wrong == 0);
             EXPECT(sum == (counts[i] ? counts[i] * (counts[i] - 1) / 2 : 0));
         }
-        kr_pool_rest(pool);
         kr_pool_free(pool);
     }
 }
@@ -62,9 +63,9 @@ static void runs_do_not_overlap(void)
     static uint32_t v[128];
     const uint32_t rounds = 3000;
     for (uint32_t r = 0; r < rounds; r++) {
-        if (r % 100 == 0)
-            kr_pool_rest(pool); /* some of the runs meet sleeping workers */
-        if (r % 100 == 50)
+        if (r % 1000 == 0)
+            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); /* they have gone to sleep */
+        if (r % 2000 == 0)
             kr_pool_wake(pool);
         kr_pool_run(pool, chain_chunk, v, 64);
         memcpy(v, v + 64, 64 * sizeof *v);
@@ -73,6 +74,39 @@ static void runs_do_not_overlap(void)
     for (size_t i = 0; i < 64; i++)
         wrong += v[i] != rounds;
     EXPECT(wrong == 0);
+    kr_pool_free(pool);
+}
+
+struct slow {
+    _Atomic bool started;
+    bool finished; /* no atomic: the end of the run has to publish it */
+};
+
+/* Chunk 0, the caller's, ends as soon as a worker has begun the long chunk 1. */
+static void slow_chunk(void *arg, size_t chunk, size_t thread)
+{
+    struct slow *s = arg;
+    (void)thread;
+    if (chunk == 0) {
+        while (!s->started)
+            KR_PAUSE();
+        return;
+    }
+    s->started = true;
+    for (size_t i = 0; i < 1000000; i++) /* far longer than the caller spins */
+        KR_PAUSE();
+    s->finished = true;
+}
+
+static void a_slow_chunk_is_waited_for(void)
+{
+    struct kr_pool *pool;
+    EXPECT(kr_pool_create(&pool, 2, NULL) == KRAFLA_OK);
+    for (int i = 0; i < 3 && kr_pool_threads(pool) > 1; i++) {
+        struct slow s = {0};
+        kr_pool_run(pool, slow_chunk, &s, 2);
+        EXPECT(s.finished);
+    }
     kr_pool_free(pool);
 }
 
@@ -101,6 +135,7 @@ int main(void)
 {
     every_chunk_runs_once();
     runs_do_not_overlap();
+    a_slow_chunk_is_waited_for();
     a_pool_may_be_freed_unused();
     the_default_is_at_least_one_and_has_a_reason();
     return unit_done("test_threads");
