@@ -1,4 +1,4 @@
-/* check_elementwise.c - embedding, sums, gated units, rotation, floating-point state.
+/* check_elementwise.c - embedding, fma, sums, gated units, rotation, floating-point state.
  * SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -99,6 +99,36 @@ static void check_rope(struct check *c)
     }
 }
 
+/* a*b + c as the class rounds it, seen through a rotation by (b, 1). */
+static void check_fma_once(struct check *c, float a, float b, float add)
+{
+    float x[2] = {a, add};
+    const float cs[2] = {b, 1.0f}, sn[2] = {1.0f, 0.0f}, product = a * b;
+    const float want = c->fused ? fmaf(a, b, add) : add + product;
+    kern_rope(x, 1, 2, 2, cs, sn);
+    check_bits(c, "a*b + c", &want, x, sizeof want);
+}
+
+static void check_fma(struct check *c)
+{
+    if (!check_case(c, "fma"))
+        return;
+    /* a*b is 2^-24 less a little: with these c the sum is a hair beside the middle of two floats,
+     * where rounding first to double and then to float goes wrong. */
+    const float a = 0x1p-12f * (1.0f + 0x1p-20f), b = 0x1p-12f * (1.0f - 0x1p-20f);
+    const float odd = 1.0f + 0x1p-23f, below = 1.0f - 0x1p-24f;
+    for (size_t sign = 0; sign < 4; sign++) {
+        const float s = sign & 1 ? -1.0f : 1.0f, t = sign & 2 ? -1.0f : 1.0f;
+        check_fma_once(c, s * a, b, t * odd);
+        check_fma_once(c, s * a, 0.5f * b, t * below);
+        check_fma_once(c, s * a, b, t);
+    }
+    for (size_t i = 0; i < 20000; i++) {
+        const float scale = i % 3 ? 1.0f : 0x1p-24f;
+        check_fma_once(c, check_uniform(c), check_uniform(c), scale * check_uniform(c));
+    }
+}
+
 static void check_embed(struct check *c)
 {
     for (size_t w = 0; w < 2; w++)
@@ -133,12 +163,14 @@ void check_fp_state(struct check *c)
     kern_add(&flushed, &zero, 1);
     kern_fp_end(saved);
     sum[2] = tiny + tiny;
-    const float seen[4] = {sum[0], sum[1], flushed, sum[2]}, want[4] = {0x1p-139f, 0.0f, 0.0f, 0x1p-139f};
+    const float seen[4] = {sum[0], sum[1], flushed, sum[2]},
+                want[4] = {0x1p-139f, 0.0f, 0.0f, 0x1p-139f};
     check_bits(c, "denormals before, in, in a kernel, after", want, seen, sizeof seen);
 }
 
 void check_elementwise(struct check *c)
 {
+    check_fma(c);
     check_add(c);
     /* e^-z 3, 1 + e 1, the division 1, times up 1 */
     check_glu(c, "silu_mul", kern_silu_mul, ref_silu_mul, 8.0);

@@ -5,6 +5,23 @@
 #include "check.h"
 #include "ref/ref.h"
 
+/* One wrong tree in eight gives other bits: ask often. */
+static void check_lanes(struct check *c)
+{
+    if (!check_case(c, "rmsnorm lanes"))
+        return;
+    const size_t n = 100;
+    float *x = check_floats(c, n), *gain = check_floats(c, n), *got = check_floats(c, n);
+    float *bits = check_floats(c, n);
+    check_fill_small(c, gain, n, 3.0f);
+    for (size_t i = 0; i < 100; i++) {
+        check_fill_small(c, x, n, 2.0f);
+        ref_rmsnorm_bits(bits, x, gain, n, 1e-6f, c->fused);
+        kern_rmsnorm(got, x, gain, n, 1e-6f);
+        check_bits(c, "the tree of 16 lanes", bits, got, n * sizeof *got);
+    }
+}
+
 void check_norm(struct check *c)
 {
     static const size_t lengths[] = {1,  2,  7,  8,   9,   15,  16,  17,  31,
@@ -27,4 +44,5 @@ void check_norm(struct check *c)
             kern_rmsnorm(x, x, gain, n, 1e-6f);
             check_bits(c, "in place", got, x, n * sizeof *x);
         }
+    check_lanes(c);
 }

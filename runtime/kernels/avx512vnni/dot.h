@@ -17,6 +17,7 @@
 
 #include <vec.h>
 
+#include "gather_x86.h"
 #include "kernels.h"
 
 /* Activations of [blocks][cols] blocks, block-major. */

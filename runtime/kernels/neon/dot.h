@@ -18,6 +18,7 @@
 #include <isa.h>
 #include <vec.h>
 
+#include "gather.h"
 #include "kernels.h"
 
 /* Activations of [blocks][cols] blocks, block-major. */

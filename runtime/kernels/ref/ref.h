@@ -32,6 +32,11 @@ void ref_matmul_bits(float *want, const struct kern_matrix *w, const int8_t *q, 
 
 void ref_embed(float *want, const struct kern_matrix *w, size_t row, float scale); /* exact */
 void ref_rmsnorm(double *want, double *mag, const float *x, const float *gain, size_t n, float eps);
+
+/* The sum over 16 lanes and their tree, rounded as the class does: every bit. */
+void ref_rmsnorm_bits(float *want, const float *x, const float *gain, size_t n, float eps,
+                      bool fused);
+
 void ref_silu_mul(double *want, double *mag, const float *gate, const float *up, size_t n);
 void ref_gelu_mul(double *want, double *mag, const float *gate, const float *up, size_t n);
 void ref_rope_angles(double *cs, double *sn, const float *freq, size_t n, uint32_t pos);

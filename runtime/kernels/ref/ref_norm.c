@@ -1,4 +1,4 @@
-/* ref_norm.c - RMSNorm.
+/* ref_norm.c - RMSNorm, exact and as the 16 lanes add it.
  * SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -13,5 +13,24 @@ void ref_rmsnorm(double *want, double *mag, const float *x, const float *gain, s
     for (size_t i = 0; i < n; i++) {
         want[i] = x[i] * scale * gain[i];
         mag[i] = fabs(want[i]);
+    }
+}
+
+void ref_rmsnorm_bits(float *want, const float *x, const float *gain, size_t n, float eps,
+                      bool fused)
+{
+    float lane[KERN_LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        float *sum = &lane[i % KERN_LANES];
+        const float square = x[i] * x[i];
+        *sum = fused ? fmaf(x[i], x[i], *sum) : *sum + square;
+    }
+    for (size_t half = KERN_LANES / 2; half; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    const float scale = 1.0f / sqrtf(lane[0] / (float)n + eps);
+    for (size_t i = 0; i < n; i++) {
+        const float y = x[i] * scale;
+        want[i] = y * gain[i];
     }
 }

@@ -20,6 +20,7 @@
 #include <isa.h>
 #include <vec.h>
 
+#include "gather_x86.h"
 #include "kernels.h"
 
 /* Activations of [blocks][cols] blocks, block-major. */

@@ -11,13 +11,14 @@
  *       16 exact dots of one block with column at = block * cols + column, as floats
  *   void dot_block_cols(wtype, sums, quads, scale, a, at, n)
  *       sums[n][16] = fma(scale * d, dot, sums) for the n columns from `at` on
+ *   gather4()
+ *       by including gather_x86.h or gather.h
  *
  * The types are constants wherever these are inlined (matmul_p16.tmpl.h), so every size is one too.
  * SPDX-License-Identifier: MIT */
 #ifndef TMPL_P16_H
 #define TMPL_P16_H
 
-#include <emmintrin.h>
 #include <string.h>
 
 #include <dot.h>
@@ -107,29 +108,14 @@ KR_INLINE void p16_column(enum kern_wtype w, enum kern_stype s, float *dst,
 
 /* ---- several columns: a block is unpacked once and meets all of them ---------------------- */
 
-/* 16 bytes of each of four rows into their lanes of quads 0..3: a transpose of dwords. */
-KR_INLINE void p16_gather4(uint8_t *quads, const uint8_t *const row[4], __m128i flip)
-{
-    __m128i r[4];
-    KR_UNROLL
-    for (int i = 0; i < 4; i++)
-        r[i] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)row[i]), flip);
-    const __m128i low01 = _mm_unpacklo_epi32(r[0], r[1]), low23 = _mm_unpacklo_epi32(r[2], r[3]);
-    const __m128i high01 = _mm_unpackhi_epi32(r[0], r[1]), high23 = _mm_unpackhi_epi32(r[2], r[3]);
-    __m128i *const quad = (__m128i *)quads; /* 64 bytes apart */
-    _mm_store_si128(quad, _mm_unpacklo_epi64(low01, low23));
-    _mm_store_si128(quad + 4, _mm_unpackhi_epi64(low01, low23));
-    _mm_store_si128(quad + 8, _mm_unpacklo_epi64(high01, high23));
-    _mm_store_si128(quad + 12, _mm_unpackhi_epi64(high01, high23));
-}
-
 /* Block b of rows r..r+15 of a file-layout matrix, in panel order; rows from the end of the matrix
  * on repeat the last one. */
 KR_INLINE void p16_gather(enum kern_wtype w, enum kern_stype s, uint8_t *quads, uint8_t *scales,
                           const struct kern_matrix *m, size_t r, size_t b)
 {
     const size_t bytes = p16_scale(s) + p16_row_data(w), row_bytes = m->k / KERN_BLOCK * bytes;
-    const __m128i flip = _mm_set1_epi8((char)(w == KERN_Q8 ? PACK_Q8_XOR : PACK_Q4_XOR));
+    const size_t kbytes = w == KERN_Q8 ? PACK_Q8_K : PACK_Q4_K;
+    const uint8_t flip = w == KERN_Q8 ? PACK_Q8_XOR : PACK_Q4_XOR * 0x11;
     for (size_t i = 0; i < PACK_ROWS; i += 4) {
         const uint8_t *row[4];
         KR_UNROLL
@@ -139,10 +125,10 @@ KR_INLINE void p16_gather(enum kern_wtype w, enum kern_stype s, uint8_t *quads, 
             memcpy(scales + (i + j) * p16_scale(s), row[j], p16_scale(s));
             row[j] += p16_scale(s);
         }
-        p16_gather4(quads + 4 * i, row, flip);
+        gather4(kbytes, quads + kbytes * i, row, flip);
         if (w == KERN_Q8) {
             const uint8_t *const second[4] = {row[0] + 16, row[1] + 16, row[2] + 16, row[3] + 16};
-            p16_gather4(quads + 4 * 64 + 4 * i, second, flip);
+            gather4(kbytes, quads + 16 * PACK_ROWS + kbytes * i, second, flip);
         }
     }
 }
