@@ -24,7 +24,7 @@ static void test_control_characters_and_bad_utf8_become_question_marks(void)
          "31m",
          "?31m"},                               /* C1: an 8-bit escape */
         {"a\xe2\x80\xa8z\xe2\x80\xa9", "a?z?"}, /* line and paragraph separator */
-        {"caf\xc3\xa9 \xf0\x9f\x98\x80", "caf\xc3\xa9 \xf0\x9f\x98\x80"},
+        {"\xc3\xa9t\xc3\xa9 \xf0\x9f\x98\x80", "\xc3\xa9t\xc3\xa9 \xf0\x9f\x98\x80"},
         {"\xe2\x80\xae"
          "gpj.exe\xef\xbb\xbf",
          "?gpj.exe?"}, /* right-to-left override, BOM */
