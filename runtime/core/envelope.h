@@ -14,10 +14,10 @@
 #include "map.h"
 
 struct kr_envelope {
-    struct kr_map map;   /* the whole file, read-only; zero after kr_envelope_parse */
-    struct kr_json json; /* the parsed header; the five common keys are checked */
-    const uint8_t *data; /* first data byte, 64-byte aligned in the file */
-    size_t data_bytes;   /* equals the header's "data_bytes" and what the file holds */
+    struct kr_map map;    /* the whole file, read-only; zero after kr_envelope_parse */
+    struct kr_json json;  /* the parsed header; the five common keys are checked */
+    const uint8_t *data;  /* first data byte, 64-byte aligned in the file */
+    size_t data_bytes;    /* equals the header's "data_bytes" and what the file holds */
     char data_sha256[65]; /* of the header */
 };
 

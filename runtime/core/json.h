@@ -9,7 +9,14 @@
 
 #include "error.h"
 
-enum kr_json_type { KR_JSON_NULL, KR_JSON_BOOL, KR_JSON_NUMBER, KR_JSON_STRING, KR_JSON_ARRAY, KR_JSON_OBJECT };
+enum kr_json_type {
+    KR_JSON_NULL,
+    KR_JSON_BOOL,
+    KR_JSON_NUMBER,
+    KR_JSON_STRING,
+    KR_JSON_ARRAY,
+    KR_JSON_OBJECT
+};
 
 struct kr_json_value {
     uint8_t type;
@@ -22,7 +29,8 @@ struct kr_json_value {
 struct kr_json {
     const char *text;
     size_t bytes;
-    struct kr_json_value *values; /* keys are values too: an object's pairs are key, value, key, value ... */
+    struct kr_json_value
+        *values; /* keys are values too: an object's pairs are key, value, key, value ... */
     size_t n_values;
     const char *where; /* file name for error messages, borrowed */
 };

@@ -10,8 +10,8 @@
 #include "kernels.h"
 
 /* Bytes of rows x k in this layout, padding included; 0 if that does not fit size_t. */
-size_t kr_pack_bytes(const struct pack_layout *l, enum kern_wtype w, enum kern_stype s,
-                     size_t rows, size_t k);
+size_t kr_pack_bytes(const struct pack_layout *l, enum kern_wtype w, enum kern_stype s, size_t rows,
+                     size_t k);
 
 /* Pack rows [row0, row1) of the file-layout matrix src [rows][k] into the panels of dst, which
  * points to panel 0 of the whole matrix and is 64-byte aligned.  row0 is a multiple of l->rows;

@@ -69,15 +69,15 @@ typedef struct krafla_model_options {
 typedef struct krafla_model_info {
     uint32_t struct_size; /* set by the caller to sizeof */
     int32_t vocab, dim, hidden_dim, n_layers, n_heads, n_kv_heads, head_dim, max_seq;
-    int32_t packed;      /* rows per panel the weights were repacked to, or 0 */
+    int32_t packed;        /* rows per panel the weights were repacked to, or 0 */
     uint64_t file_bytes;   /* size of the .mlb */
     uint64_t weight_bytes; /* weights read to decode one token */
 } krafla_model_info;
 
 void krafla_model_defaults(krafla_model_options *o);
 /* o may be NULL for the defaults. */
-krafla_status krafla_model_open(krafla_model **out, const char *path,
-                                const krafla_model_options *o, krafla_error *err);
+krafla_status krafla_model_open(krafla_model **out, const char *path, const krafla_model_options *o,
+                                krafla_error *err);
 void krafla_model_close(krafla_model *m);
 void krafla_model_describe(const krafla_model *m, krafla_model_info *info);
 /* Borrowed until close; the chat template's name is "" if the file names none. */

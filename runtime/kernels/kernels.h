@@ -14,10 +14,10 @@
 #include <stdint.h>
 
 enum {
-    KERN_BLOCK = 32,       /* weights and activations share a scale per 32 along k */
-    KERN_MAX_COLS = 128,   /* columns (tokens) of one prefill step */
-    KERN_SEGMENT = 512,    /* attention is summed by segments of 512 absolute positions */
-    KERN_LANES = 16,       /* virtual lanes of every float reduction */
+    KERN_BLOCK = 32,     /* weights and activations share a scale per 32 along k */
+    KERN_MAX_COLS = 128, /* columns (tokens) of one prefill step */
+    KERN_SEGMENT = 512,  /* attention is summed by segments of 512 absolute positions */
+    KERN_LANES = 16,     /* virtual lanes of every float reduction */
 };
 
 /* ---- weights ---------------------------------------------------------- */
@@ -112,9 +112,11 @@ void kern_embed(float *out, const struct kern_matrix *w, size_t row, float scale
 /* y[i] = (x[i] * (1 / sqrt(mean(x^2) + eps))) * gain[i].  y may be x. */
 void kern_rmsnorm(float *y, const float *x, const float *gain, size_t n, float eps);
 
-void kern_add(float *y, const float *x, size_t n);                     /* y += x */
-void kern_silu_mul(float *y, const float *gate, const float *up, size_t n); /* y = gate/(1+exp(-gate)) * up */
-void kern_gelu_mul(float *y, const float *gate, const float *up, size_t n); /* tanh approximation of GELU */
+void kern_add(float *y, const float *x, size_t n); /* y += x */
+void kern_silu_mul(float *y, const float *gate, const float *up,
+                   size_t n); /* y = gate/(1+exp(-gate)) * up */
+void kern_gelu_mul(float *y, const float *gate, const float *up,
+                   size_t n); /* tanh approximation of GELU */
 
 /* Angles of one position: pair i turns by pos * freq[i], computed in double.
  * cs[2i] = cs[2i+1] = cos, sn[2i] = -sin, sn[2i+1] = sin; n = pairs. */

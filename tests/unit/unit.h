@@ -9,26 +9,26 @@
 
 static int unit_failed, unit_passed;
 
-#define EXPECT(cond)                                                                             \
-    do {                                                                                         \
-        if (cond) {                                                                              \
-            unit_passed++;                                                                       \
-        } else {                                                                                 \
-            unit_failed++;                                                                       \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond);                 \
-        }                                                                                        \
+#define EXPECT(cond)                                                                               \
+    do {                                                                                           \
+        if (cond) {                                                                                \
+            unit_passed++;                                                                         \
+        } else {                                                                                   \
+            unit_failed++;                                                                         \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond);                   \
+        }                                                                                          \
     } while (0)
 
-#define EXPECT_STR(want, got)                                                                    \
-    do {                                                                                         \
-        const char *unit_want = (want), *unit_got = (got);                                       \
-        if (strcmp(unit_want, unit_got) == 0) {                                                  \
-            unit_passed++;                                                                       \
-        } else {                                                                                 \
-            unit_failed++;                                                                       \
-            fprintf(stderr, "%s:%d: want \"%s\", got \"%s\"\n", __FILE__, __LINE__, unit_want,   \
-                    unit_got);                                                                   \
-        }                                                                                        \
+#define EXPECT_STR(want, got)                                                                      \
+    do {                                                                                           \
+        const char *unit_want = (want), *unit_got = (got);                                         \
+        if (strcmp(unit_want, unit_got) == 0) {                                                    \
+            unit_passed++;                                                                         \
+        } else {                                                                                   \
+            unit_failed++;                                                                         \
+            fprintf(stderr, "%s:%d: want \"%s\", got \"%s\"\n", __FILE__, __LINE__, unit_want,     \
+                    unit_got);                                                                     \
+        }                                                                                          \
     } while (0)
 
 /* Last statement of main. */
