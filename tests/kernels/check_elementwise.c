@@ -124,8 +124,8 @@ static void check_fma(struct check *c)
         check_fma_once(c, s * a, b, t);
     }
     for (size_t i = 0; i < 20000; i++) {
-        const float scale = i % 3 ? 1.0f : 0x1p-24f;
-        check_fma_once(c, check_uniform(c), check_uniform(c), scale * check_uniform(c));
+        const float x = check_uniform(c), y = check_uniform(c), z = check_uniform(c);
+        check_fma_once(c, x, y, i % 3 ? z : z * 0x1p-24f);
     }
 }
 

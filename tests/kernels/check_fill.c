@@ -25,10 +25,13 @@ float check_uniform(struct check *c)
     return (float)(int32_t)(check_random(c) >> 40) * 0x1p-23f - 1.0f; /* 24 bits: exact */
 }
 
-/* Bell-shaped enough: -3..3. */
+/* Bell-shaped enough: -3..3.  (One call per statement: a compiler may order the operands of +.) */
 static float bell(struct check *c)
 {
-    return check_uniform(c) + check_uniform(c) + check_uniform(c);
+    float sum = check_uniform(c);
+    sum += check_uniform(c);
+    sum += check_uniform(c);
+    return sum;
 }
 
 void check_fill_f32(struct check *c, float *p, size_t n)
