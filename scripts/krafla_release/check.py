@@ -10,11 +10,14 @@ counts the tests of all steps; a step without tests counts as one.  Logs stay in
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from krafla_release import testing
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LOGS = ROOT / "build" / "check"
+LANES = 2
+SHOWING = threading.Lock()
 NOX = [sys.executable, "-m", "nox", "--no-error-on-missing-interpreters", "-s"]
 
 
@@ -67,32 +72,36 @@ def count(log: str, code: int) -> tuple[int, int]:
 
 
 def run_step(step: str, command: list[str]) -> Result:
-    """Run one step, showing its output and keeping it."""
-    print(f"\n=== {step} ===", flush=True)
+    """Run one step into its log and show the log when it is done."""
+    print(f"=== {step} begins", flush=True)
     start = time.monotonic()
-    lines = []
-    with (
-        (LOGS / f"{step}.log").open("w") as log,
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        ) as process,
-    ):
-        assert process.stdout is not None
-        for line in process.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            log.write(line)
-            lines.append(line)
-    output = "".join(lines)
-    passed, failed = count(output, process.returncode)
+    path = LOGS / f"{step}.log"
+    with path.open("w") as log:
+        done = subprocess.run(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+        )
+    seconds = time.monotonic() - start
+    output = path.read_text(errors="replace")
+    passed, failed = count(output, done.returncode)
     missing = tuple(dict.fromkeys(re.findall(r"not run: (.*)", output)))
-    return Result(step, passed, failed, missing, time.monotonic() - start)
+    with SHOWING:
+        print(f"{output}=== {step} ended after {seconds:.1f} s", flush=True)
+    return Result(step, passed, failed, missing, seconds)
+
+
+def run_steps(plan: dict[str, list[str]]) -> list[Result]:
+    """Run steps in order; those that test a build run side by side, each in its own directory."""
+    results: list[Result] = []
+    with ThreadPoolExecutor(LANES) as pool:
+        for beside, group in itertools.groupby(plan.items(), lambda step: is_build(step[0])):
+            run_all = pool.map if beside else map
+            results += run_all(lambda step: run_step(*step), list(group))
+    return results
+
+
+def is_build(step: str) -> bool:
+    """Return whether a step tests one build and nothing else."""
+    return step.startswith("test-")
 
 
 def summary(results: list[Result]) -> str:
@@ -118,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     LOGS.mkdir(parents=True, exist_ok=True)
     os.environ["PATH"] = f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    results = [run_step(name, known[name]) for name in wanted or known]
+    results = run_steps({name: known[name] for name in wanted or known})
     print(summary(results))
     return int(any(result.failed for result in results))
 
