@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import resource
 import subprocess
 import tempfile
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tests.conftest import Krafla, NotRun
 
 BATCH = 2000  # files per run of the reader
+# What happens to files on their way: here both readers use the same words.
+SAME_WORDS = re.compile("llama-(foreign|truncated|trailing|magic|version|min-version|sparse)-")
 
 
 @pytest.fixture
@@ -33,16 +36,19 @@ def directory() -> Iterator[Path]:
         yield Path(name)
 
 
-def python_refuses(path: Path) -> bool:
-    """Return the Python reader's verdict."""
+def python_verdict(path: Path) -> str:
+    """Return what test_mlb would print, by the Python reader."""
     try:
         read_model(path)
-    except FormatError:
-        return True
-    return False
+    except FormatError as error:
+        return str(error).replace(f"{path.parent}/", "")
+    return f"{path.name}: ok"
 
 
-def test_both_readers_agree_on_every_hostile_file(krafla: Krafla, directory: Path) -> None:
+def test_both_readers_agree_on_every_hostile_file(
+    krafla: Krafla, directory: Path, emulator: list[str]
+) -> None:
+    native = not emulator  # a 32-bit guest refuses 5 GiB for their size alone
     cases = hostile.cases()
     wrong = []
     while batch := list(itertools.islice(cases, BATCH)):
@@ -52,9 +58,10 @@ def test_both_readers_agree_on_every_hostile_file(krafla: Krafla, directory: Pat
         lines = done.stdout.decode().splitlines()
         assert len(batch) == len(lines)
         for case, path, line in zip(batch, paths, lines, strict=True):
-            refused = line != f"{path.name}: ok"
-            if refused != python_refuses(path) and not case.wide:
-                wrong.append((case.name, line))
+            refused, python = line != f"{path.name}: ok", python_verdict(path)
+            agree = line == python if SAME_WORDS.match(case.name) else refused == (";" in python)
+            if not agree and (native or not case.size):
+                wrong.append((line, python))
             if refused:
                 assert line.startswith(f"{path.name}: "), line
                 assert not CONTROL.search(line), line

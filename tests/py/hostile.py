@@ -52,7 +52,6 @@ class Case:
     data: bytes
     refused: bool | None = True  # None: the readers must agree, whatever they say
     size: int = 0
-    wide: bool = False  # a 32-bit reader may refuse it for its size alone
 
     def write(self, directory: Path) -> Path:
         """Write the file and return its path."""
@@ -281,6 +280,7 @@ def json_cases(parts: Parts) -> Iterator[Case]:
     """Headers that are no JSON, or no strict JSON, or strange but right."""
     text = file_text(parts)
     good = {
+        "longest": text.ljust(envelope.HEADER_CAP - 2),  # file_bytes gets two more digits
         "spaces": b" \t\r\n" + text + b"\n ",
         "escapes": text.replace(b'"small"', b'"sm\\u0061\\ud83d\\ude00ll"'),
         "utf8": text.replace(b'"small"', '"sm\u00e5ll \U0001f600 \x7f"'.encode()),
@@ -302,6 +302,12 @@ def json_cases(parts: Parts) -> Iterator[Case]:
         "raw-surrogate": text.replace(b'"small"', b'"\xed\xa0\x80"'),
         "escaped-surrogate": text.replace(b'"small"', b'"\\ud800"'),
         "reversed-surrogates": text.replace(b'"small"', b'"\\ude00\\ud83d"'),
+        "half-pair": text.replace(b'"small"', b'"\\ud83d\\u0041"'),
+        "two-high-surrogates": text.replace(b'"small"', b'"\\ud83d\\ud83d"'),
+        "overlong-3": text.replace(b'"small"', b'"\xe0\x80\xaf"'),
+        "overlong-4": text.replace(b'"small"', b'"\xf0\x80\x80\xaf"'),
+        "beyond-unicode": text.replace(b'"small"', b'"\xf4\x90\x80\x80"'),
+        "too-long": text.ljust(envelope.HEADER_CAP - 1),  # file_bytes gets two more digits
         "surrogate-key": text.replace(b'"small"', b'"small","x_\\ud800":1'),
         "bad-escape": text.replace(b'"small"', b'"\\x41"'),
         "newline": text.replace(b'"small"', b'"a\nb"'),
@@ -446,19 +452,20 @@ def sparse_cases(file: bytes, parts: Parts) -> Iterator[Case]:
     yield Case("sparse-html", b"<html>", size=5 * GIB)
     # A consistent model of 5.7 GB: nothing is wrong with it.
     start, size = sparse_model(dataclasses.replace(LLAMA, vocab=1 << 24, dim=320), parts)
-    yield Case("sparse-model", start, refused=False, size=size, wide=True)
+    yield Case("sparse-model", start, refused=False, size=size)
     # n_heads * head_dim = 2^32: as 32-bit numbers, the rows of wq would be 0.
     huge = dataclasses.replace(LLAMA, n_heads=65536, head_dim=65536, n_layers=1)
     start, size = sparse_model(huge, parts)
     yield Case("sparse-wrapping", start, size=size)
 
 
-def sparse_model(arch: Arch, parts: Parts) -> tuple[bytes, int]:
+def sparse_model(arch: Arch, parts: Parts, up: str = "q8_0") -> tuple[bytes, int]:
     """Return the header of a model whose weights are all zero, and the size of its file."""
     header = {**parts.header, "arch": dataclasses.asdict(arch), "tensors": []}
     end = 0
     for want in expected_tensors(arch):
         kind = "f32" if want.kind == "f32" else "q8_0"
+        kind = up if want.name.endswith(".up") else kind
         offset, size = -(-end // 64) * 64, tensor_bytes(kind, want.shape)
         header["tensors"].append(
             {"name": want.name, "type": kind, "shape": want.shape, "offset": offset, "bytes": size}
@@ -470,6 +477,29 @@ def sparse_model(arch: Arch, parts: Parts) -> tuple[bytes, int]:
         start = frame(json.dumps(header, sort_keys=True, separators=(",", ":")).encode(), b"")
         header["file_bytes"] = len(start) + end
     return start, len(start) + end
+
+
+def consistent_cases(parts: Parts) -> Iterator[Case]:
+    """Models whose tensors and sizes are right for an architecture that is not allowed."""
+    changes: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "odd-head": {"head_dim": 7, "n_heads": 32},
+        "dim-48": {"dim": 48},
+        "hidden-33": {"hidden_dim": 33},
+        "wide-q": {"n_heads": 4096, "head_dim": 32, "n_layers": 1},
+        "kv-heads-3": {"n_kv_heads": 3},
+        "kv-heads-8": {"n_kv_heads": 8},
+        "rope-without-local": {"local_rope": True},
+        "window-without-local": {"window": 5},
+        "local-without-window": {"local_layers": (1,)},
+        "local-beyond": {"window": 5, "local_layers": (2,)},
+    }
+    for name, change in changes.items():
+        start, size = sparse_model(dataclasses.replace(LLAMA, **change), parts)
+        yield Case(f"consistent-{name}", start, name != "plain", size)
+    for up in ("q8_0", "q8_0f", "q4_0"):
+        start, size = sparse_model(LLAMA, parts, up)
+        yield Case(f"consistent-up-{up}", start, up != "q8_0", size)
 
 
 def random_cases(file: bytes, count: int, seed: int) -> Iterator[Case]:
@@ -500,6 +530,7 @@ def cases() -> Iterator[Case]:
         if prefix == "llama":
             groups += [frame_cases(file, parts), json_cases(parts), value_cases(parts)]
             groups += [foreign_cases(file), sparse_cases(file, parts)]
+            groups.append(consistent_cases(parts))
         else:
             groups.append(random_cases(file, 1000, seed=17))
         for case in itertools.chain.from_iterable(groups):
