@@ -78,6 +78,15 @@ def smoke(session: nox.Session) -> None:
 
 
 @nox.session
+def cmake(session: nox.Session) -> None:
+    """Build with CMake for any CPU of this kind, and run its tests."""
+    options = ("-DML_ISA=scalar", "-DML_THREADS=ON", "-DCMAKE_BUILD_TYPE=Release")
+    session.run("cmake", "-S", ".", "-B", "build/cmake", *options)
+    session.run("cmake", "--build", "build/cmake", "--parallel", "2")
+    session.run("ctest", "--test-dir", "build/cmake", "--output-on-failure")
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Look for new hostile files, a while per target."""
     session.run(PYTHON, "-m", "krafla_release.testing", "fuzz", env=ENV)

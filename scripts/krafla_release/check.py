@@ -46,7 +46,7 @@ class Result:
 def steps() -> dict[str, list[str]]:
     """Return the steps and their commands, in order."""
     fetch = [sys.executable, "scripts/fetch_models.py", "--optional"]
-    names = ["lint", "types", *testing.sessions(), "tests", "asan", "fuzz"]
+    names = ["lint", "types", *testing.sessions(), "tests", "cmake", "asan", "fuzz"]
     plan = {"models": fetch} | {name: [*NOX, name] for name in names}
     return plan | {name: [*NOX, name, "--", "--all"] for name in ("package", "smoke")}
 

@@ -48,7 +48,7 @@ def first_line(tool: str) -> str:
     done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     versions = [line for line in lines if line.lower().startswith("version")]
-    return (versions or lines or ["?"])[0].strip()
+    return (versions or lines or ["present"])[0].strip()
 
 
 def tool_lines() -> list[str]:

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""What cannot be run is announced with its reason, never left out in silence.
+
+.venv/bin/python -m pytest tests/py/test_testing.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+import isas
+from krafla_release import build, doctor, package, testing
+from krafla_release.project import ReleaseError
+
+
+def row(name: str, arch: str) -> isas.Isa:
+    return next(isa for isa in isas.load(arch) if isa.name == name)
+
+
+def fake_build(directory: Path, code: int) -> None:
+    program = directory / "ml_run"
+    directory.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\necho 'error: CPU lacks x required by ISA=y' >&2\nexit {code}\n")
+    program.chmod(0o755)
+
+
+def test_missing_cross_compiler_and_emulator_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
+    monkeypatch.setenv("PATH", "")
+    reason = testing.missing_tool(row("neon", "aarch64"))
+    assert reason == "aarch64-linux-gnu-gcc, qemu-aarch64 not installed"
+    assert testing.missing_tool(row("avx2", "x86_64")) == "gcc not installed"
+
+
+def test_build_that_runs_here_needs_no_emulator(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
+    monkeypatch.setattr(build, "build_dir", lambda _: tmp_path)
+    fake_build(tmp_path, 0)
+    assert testing.runner(row("avx2", "x86_64")) == {}
+
+
+def test_build_that_this_cpu_refuses_gets_the_emulated_cpu_of_its_row(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
+    monkeypatch.setattr(build, "build_dir", lambda _: tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    fake_build(tmp_path, 3)
+    want = {"emulator": "qemu-x86_64 -cpu Haswell"}
+    assert testing.runner(row("avx2", "x86_64")) == want
+
+
+def test_build_that_nothing_can_run_says_what_is_lacking(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
+    monkeypatch.setattr(build, "build_dir", lambda _: tmp_path)
+    fake_build(tmp_path, 3)
+    with pytest.raises(ReleaseError, match="error: CPU lacks x required by ISA=y"):
+        testing.runner(dataclasses.replace(row("avx2", "x86_64"), cpu=None))
+
+
+def test_archives_that_cannot_be_built_here_are_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(testing, "missing_tool", lambda isa: isa.arch == "armv7" and "no gcc")
+    chosen = [archive.name for archive in package.choose([], every=True)]
+    assert chosen == ["linux-x86_64", "linux-aarch64"]
+    assert capsys.readouterr().out == "not run: linux-armv7hf: no gcc\n"
+
+
+def test_testing_lists_its_sessions_when_asked_for_an_unknown_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert testing.main(["nope"]) == 2
+    assert "test-avx2" in capsys.readouterr().err
+
+
+def test_doctor_lists_every_session_and_tool(capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main([]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in (*testing.sessions(), *doctor.TOOLS))
