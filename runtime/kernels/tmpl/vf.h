@@ -13,9 +13,9 @@
  *   vf   vf_fma(vf a, vf b, vf c)         c + a*b: one rounding (fused) or two (unfused)
  *   vf   vf_fnma(vf a, vf b, vf c)        c - a*b, likewise
  *   vf   vf_abs(vf), vf_rint(vf)          to nearest even; |x| < 2^22 for rint
- *   vf   vf_ldexp(vf p, vf n)             p * 2^n by adding to the exponent; n integer, in -126..127
+ *   vf   vf_ldexp(vf p, vf n)             p * 2^n, added to the exponent; n integer, -126..127
  *   vf   vf_swap_pairs(vf)                lanes 1,0,3,2,...
- *   vf   vf_keep(vf v, size_t lo, size_t hi, vf other)   lane i is v for lo <= i < hi, else other; lo, hi <= 16
+ *   vf   vf_keep(vf v, size_t lo, size_t hi, vf other)   v where lo <= lane < hi <= 16, else other
  *   float vf_sum(vf)                      ((l0+l8)+(l4+l12)) + ... : halves added, 8, 4, 2, 1
  *   float vf_amax(vf)                     the largest lane (no NaN among them)
  *   vf   vf_load_f16(const uint16_t *)    exact, subnormals too
