@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Convert a checkpoint to an .mlb model file.
 
     python3 tools/convert.py hf ./SmolLM2-135M-Instruct model.mlb --wtype q8
@@ -6,15 +7,12 @@
 What the runtime could not compute is refused by name.  The file is written beside its final name
 and gets that name only after it was read back and the first layers computed the same logits from
 it as from the checkpoint.  The same checkpoint gives the same file on every machine.
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import errno
 import math
 import os
 import shutil
@@ -38,7 +36,7 @@ from mlb.checkpoint import (
     open_safetensors,
     read_json,
 )
-from mlb.envelope import AGAIN, FormatError
+from mlb.envelope import AGAIN, FormatError, write_failure
 from mlb.format import (
     MAX_STOP_IDS,
     TensorSource,
@@ -378,8 +376,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        full = ": free some space" if error.errno == errno.ENOSPC else ""
-        print(f"error: {args.out}: {error.strerror}{full}", file=sys.stderr)
+        print(f"error: {write_failure(args.out, error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Convert a Hugging Face tokenizer.json to an .mlt file.
 
     python3 tools/convert_tokenizer.py ./SmolLM2-135M-Instruct/tokenizer.json smollm2.mlt
@@ -5,8 +6,6 @@
 tokenizer_config.json, generation_config.json and chat_template.jinja beside it, where they exist,
 give the BOS and EOS and the chat template; --chat names the template instead.  A tokenizer that
 the runtime would encode differently is refused, by the name of what it does not know.
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlb import tokenizer
-from mlb.envelope import FormatError
+from mlb.checkpoint import CheckpointError
+from mlb.envelope import FormatError, write_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ CHATS = ("chatml", "gemma", "llama2", "smollm", "zephyr")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Convert one tokenizer; 0: written, 1: refused or failed, 2: wrong usage."""
-    summary = (__doc__ or "").splitlines()[0]
+    summary = __doc__.splitlines()[0]
     parser = argparse.ArgumentParser(prog="convert_tokenizer.py", description=summary)
     parser.add_argument("source", type=Path, metavar="tokenizer.json")
     parser.add_argument("output", type=Path, metavar="OUT.mlt")
@@ -37,11 +37,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         result = tokenizer.read(args.source, args.chat)
         tokenizer.write(args.output, result)
-    except (tokenizer.TokenizerError, FormatError) as e:
+    except tokenizer.TokenizerError as e:
         print(f"error: {args.source}: {e}", file=sys.stderr)
         return 1
+    except (CheckpointError, FormatError) as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 1
     except OSError as e:
-        print(f"error: {args.output}: {e.strerror}", file=sys.stderr)
+        print(f"error: {write_failure(args.output, e)}", file=sys.stderr)
         return 1
     print(
         f"{args.output}: {result.pipeline.kind}, {len(result.tokens)} tokens, "

@@ -1,18 +1,16 @@
+# SPDX-License-Identifier: MIT
 """Write a model of random weights, to test and to measure shapes for which there are no real ones.
 
     python3 tools/gen_random.py --out rand.mlb --wtype q4 --dim 256 --layers 4 --vocab 512
 
 Blocks are random integers with scales that keep every layer's output near unit size, so logits are
 finite at any depth.  The same options give the same file.
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import errno
 import math
 import sys
 from pathlib import Path
@@ -23,7 +21,7 @@ import numpy as np
 import mlb
 from mlb import quant
 from mlb.arch.common import rope_frequencies
-from mlb.envelope import AGAIN, FormatError
+from mlb.envelope import AGAIN, FormatError, write_failure
 from mlb.format import Arch, TensorSource, expected_tensors, parse_arch, write_model
 
 if TYPE_CHECKING:
@@ -162,8 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {str(error).removesuffix(f'; {AGAIN}')}", file=sys.stderr)
         return 1
     except OSError as error:
-        full = ": free some space" if error.errno == errno.ENOSPC else ""
-        print(f"error: {args.out}: {error.strerror}{full}", file=sys.stderr)
+        print(f"error: {write_failure(args.out, error)}", file=sys.stderr)
         return 1
     print(f"{args.out}: {args.out.stat().st_size / (1 << 20):.1f} MiB")
     return 0

@@ -1,11 +1,10 @@
+# SPDX-License-Identifier: MIT
 """Write a llama2.c tokenizer.bin with made-up tokens, for random test models.
 
     python3 tools/gen_tokenizer.py --vocab 512 --out tok.bin
 
 Ids 0 to 2 are <unk>, BOS and EOS, the next 256 the bytes, then printable ASCII, then pieces made
 of earlier ones.  The same arguments give the same file.
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ import struct
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mlb import envelope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ def tokenizer(vocab: int, seed: int) -> bytes:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write one file; 0: written, 1: failed, 2: wrong usage."""
-    summary = (__doc__ or "").splitlines()[0]
+    summary = __doc__.splitlines()[0]
     parser = argparse.ArgumentParser(prog="gen_tokenizer.py", description=summary)
     parser.add_argument("--vocab", type=int, default=512, help="number of tokens; default 512")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
@@ -63,9 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not FIRST_PIECE <= args.vocab <= MAX_VOCAB:
         parser.error(f"--vocab: expected {FIRST_PIECE} to {MAX_VOCAB}, found {args.vocab}")
     try:
-        args.out.write_bytes(tokenizer(args.vocab, args.seed))
+        with envelope.atomic(args.out) as file:
+            file.write(tokenizer(args.vocab, args.seed))
     except OSError as e:
-        print(f"error: {args.out}: {e.strerror}", file=sys.stderr)
+        print(f"error: {envelope.write_failure(args.out, e)}", file=sys.stderr)
         return 1
     return 0
 

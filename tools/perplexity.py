@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Perplexity of a text under a model, as the runtime computes it.
 
     B=build/avx2; python3 tools/perplexity.py $B/ml_run m.mlb m.mlt text.txt --ml-tok $B/ml_tok
@@ -6,8 +7,6 @@ The text is cut into windows of --ctx positions that do not overlap; each starts
 BOS first if the tokenizer adds one, and every later token of it is scored.  --llama-cpp measures as
 llama.cpp's llama-perplexity does: the BOS replaces a window's first token, and only the second half
 is scored.  Perplexities are comparable only between files of one model on one text.
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: MIT
 """The C reader against the hostile corpus: the same verdicts as the Python reader, and no harm.
 
-SPDX-License-Identifier: MIT
+.venv/bin/python -m pytest tests/e2e/test_hostile_c.py
 """
 
 from __future__ import annotations

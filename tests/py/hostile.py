@@ -1,11 +1,10 @@
+# SPDX-License-Identifier: MIT
 """Hostile .mlb files: what the Python and the C reader must both refuse, and what both accept.
 
 Every case is made from a small valid model by one change.  The frame around a changed header is
 otherwise right, so that the change itself is what a reader has to notice.
 
     PYTHONPATH=tools:tests/py python3 -m hostile DIRECTORY     # writes the corpus there
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: MIT
 """The writer of the common frame: atomic, deterministic, exact.
 
-SPDX-License-Identifier: MIT
+.venv/bin/python -m pytest tests/py/test_envelope.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The Python reader refuses every hostile model file in one line, and says what a foreign file is.
+# SPDX-License-Identifier: MIT
+"""The Python reader refuses every hostile model file in one line and names foreign files.
 
-SPDX-License-Identifier: MIT
+.venv/bin/python -m pytest tests/py/test_hostile_python.py
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
+# SPDX-License-Identifier: MIT
 """Krafla's file formats, quantization and checkpoint readers, in Python with numpy only.
 
-    PYTHONPATH=tools python3 -c "import mlb; print(mlb.VERSION)"
-
-SPDX-License-Identifier: MIT
+PYTHONPATH=tools python3 -c "import mlb; print(mlb.VERSION)"
 """
 
 VERSION = "0.1.0"  # the same as ML_VERSION in runtime/core/ml.h; a test compares them

@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: MIT
 """Recognise which of the runtime's chat templates a checkpoint was trained with.
 
 A template is a program; only texts that no other family's template contains decide, and in doubt
 there is no answer: the user then names the template with --chat.
 
-SPDX-License-Identifier: MIT
+    PYTHONPATH=tools python3 -c 'from mlb import chat; print(chat.detect("[INST] [/INST] <<SYS>>"))'
 """
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Read safetensors and llama2.c checkpoints, one tensor or range of rows at a time, as float32.
 
 Both are hostile until checked: every offset is compared with the file before anything is read, and
@@ -5,8 +6,6 @@ what is not understood is refused by name.  Nothing is memory-mapped, so that a 
 the rows it asked for.
 
     PYTHONPATH=tools python3 -m mlb.checkpoint models/smollm2-135m-instruct
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import math
 import struct
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,17 +37,6 @@ ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 class CheckpointError(Exception):
     """One line: which file, what was expected, what was found, what to do."""
-
-
-class Checkpoint(Protocol):
-    """What the converter needs of a checkpoint."""
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of every tensor, by name."""
-
-    def read(self, name: str, row0: int = 0, row1: int | None = None) -> F32:
-        """Rows [row0, row1) along the first axis."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,15 +105,15 @@ def strict_json(text: bytes, where: Path) -> dict[str, Any]:
     return value
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a small JSON file (config.json and the like) strictly."""
+def read_json(path: Path, cap: int = CONFIG_CAP) -> dict[str, Any]:
+    """Read a JSON file of at most `cap` bytes (config.json and the like) strictly."""
     try:
         with path.open("rb") as file:
-            text = file.read(CONFIG_CAP + 1)
+            text = file.read(cap + 1)
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}") from None
-    if len(text) > CONFIG_CAP:
-        raise CheckpointError(f"{path}: larger than {CONFIG_CAP} bytes: not a configuration file")
+    if len(text) > cap:
+        raise CheckpointError(f"{path}: larger than {cap} bytes: this is another file")
     return strict_json(text, path)
 
 
@@ -235,11 +223,10 @@ def _checked_item(where: str, item: object) -> tuple[str, tuple[int, ...], int, 
 
 
 @dataclasses.dataclass(frozen=True)
-class Safetensors:
-    """A directory with one safetensors file, or with shards and their index."""
+class Checkpoint:
+    """What the converter needs of a checkpoint, whatever its kind."""
 
     entries: Mapping[str, Entry]
-    ignored: tuple[str, ...]  # safetensors files beside it that are not part of the model
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -249,6 +236,13 @@ class Safetensors:
     def read(self, name: str, row0: int = 0, row1: int | None = None) -> F32:
         """Rows [row0, row1) of a tensor as float32."""
         return self.entries[name].read(row0, row1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Safetensors(Checkpoint):
+    """A directory with one safetensors file, or with shards and their index."""
+
+    ignored: tuple[str, ...]  # safetensors files beside it that are not part of the model
 
 
 def open_safetensors(directory: Path) -> Safetensors:
@@ -345,20 +339,10 @@ class Llama2cSizes:
 
 
 @dataclasses.dataclass(frozen=True)
-class Llama2c:
-    """A llama2.c checkpoint (legacy export): sizes, then F32 tensors in a fixed order."""
+class Llama2c(Checkpoint):
+    """A llama2.c checkpoint (legacy export): F32 tensors in a fixed order, under our names."""
 
-    entries: Mapping[str, Entry]  # by our names: embed, layers.N.wq, ...
     sizes: Llama2cSizes
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of every tensor, by name."""
-        return {name: entry.shape for name, entry in self.entries.items()}
-
-    def read(self, name: str, row0: int = 0, row1: int | None = None) -> F32:
-        """Rows [row0, row1) of a tensor as float32."""
-        return self.entries[name].read(row0, row1)
 
 
 def open_llama2c(path: Path) -> Llama2c:
@@ -409,15 +393,17 @@ def _llama2c_sizes(path: Path, head: bytes) -> Llama2cSizes:
 def main(argv: Sequence[str] | None = None) -> int:
     """List the tensors of a checkpoint."""
     args = sys.argv[1:] if argv is None else list(argv)
+    if len(args) != 1:
+        print("usage: python3 -m mlb.checkpoint DIRECTORY or FILE.bin", file=sys.stderr)
+        return 2
+    path = Path(args[0])
     try:
-        for arg in args:
-            path = Path(arg)
-            checkpoint: Checkpoint = open_safetensors(path) if path.is_dir() else open_llama2c(path)
-            for name, shape in checkpoint.shapes.items():
-                print(name, list(shape))
+        checkpoint: Checkpoint = open_safetensors(path) if path.is_dir() else open_llama2c(path)
     except CheckpointError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    for name, shape in checkpoint.shapes.items():
+        print(name, list(shape))
     return 0
 
 

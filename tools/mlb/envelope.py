@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The common frame of .mlb and .mlt files: magic, version, JSON header, padding, data.
 
 Reads as strictly as runtime/core/envelope.c and writes atomically: under a temporary name in the
@@ -5,8 +6,6 @@ same directory, synced, then renamed.  What the header says about the data is th
 kind's own module.  The format is described in docs/format-mlb.md.
 
     PYTHONPATH=tools python3 -m mlb.envelope model.mlb   # print the header, verify the SHA-256
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -382,7 +382,7 @@ def write(
     offset = -(-(FIXED_BYTES + len(raw)) // ALIGN) * ALIGN
     digest = hashlib.sha256()
     total = 0
-    with _atomic(path) as file:
+    with atomic(path) as file:
         file.write(
             (MAGIC[kind] + struct.pack("<II", FILE_VERSION, len(raw)) + raw).ljust(offset, b"\0")
         )
@@ -448,8 +448,14 @@ def plain(value: object) -> object:
     raise FormatError(f"{type(value).__name__} cannot be written to a header")
 
 
+def write_failure(path: Path, error: OSError) -> str:
+    """Say in one line why a file could not be written, and what to do about it."""
+    full = ": free some space" if error.errno == errno.ENOSPC else ""
+    return f"{path}: {error.strerror}{full}"
+
+
 @contextlib.contextmanager
-def _atomic(path: Path) -> Iterator[IO[bytes]]:
+def atomic(path: Path) -> Iterator[IO[bytes]]:
     """A file that becomes `path` when the block ends well, and disappears when it does not."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -1,10 +1,9 @@
+# SPDX-License-Identifier: MIT
 """The .mlb model file as checked Python data, and its writer (docs/format-mlb.md).
 
 read_model refuses what runtime/core/mlb.c refuses; tests feed both one corpus of hostile files.
 
     PYTHONPATH=tools python3 -m mlb.format model.mlb       # prints one line per tensor
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations

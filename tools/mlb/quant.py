@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Quantize rows of float32 weights to blocks of 32, and back: the types of docs/format-mlb.md.
 
 Q8_0   The scale is max|x| / 127, rounded to its stored type first; then q = round(x / scale), so
@@ -13,8 +14,6 @@ Only single, correctly rounded operations in a fixed order are used, so that eve
 the same bytes.
 
     PYTHONPATH=tools python3 -c "import mlb.quant as q; print(q.row_bytes('q8_0', 4096))"
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations

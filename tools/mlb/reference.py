@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The forward pass in numpy, to be read and to be compared with.
 
 forward() is the model; it is written once and computes with one of two arithmetics:
@@ -7,8 +8,6 @@ forward() is the model; it is written once and computes with one of two arithmet
             sums over 16 lanes, its exp; equal to a build of the same class (docs/determinism.md)
 
     PYTHONPATH=tools python3 -m mlb.reference model.mlb 1,450,3681 --exact fused
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
+# SPDX-License-Identifier: MIT
 """From a Hugging Face tokenizer.json to the contents of an .mlt file (docs/format-mlt.md).
 
 Every field of tokenizer.json is either understood or refused by name: a tokenizer that would
 encode differently is worse than none.
 
     python3 tools/convert_tokenizer.py tokenizer.json tokenizer.mlt
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -13,12 +12,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mlb import VERSION, chat, envelope
+from mlb.checkpoint import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ MAX_TOKENS = 1 << 24
 MAX_MERGES = 1 << 24
 MAX_TOKEN_BYTES = 1024
 MAX_TEXT = 64 << 20
+MAX_JSON = 1 << 28
 
 # Bits of a token's flags; runtime/core/mlt.h has the same, a test compares them.
 ADDED, SPECIAL, LSTRIP, RSTRIP, WORD, NORMALIZED, BYTE, MODEL = (1 << i for i in range(8))
@@ -263,13 +265,24 @@ def byte_alphabet() -> dict[str, int]:
 
 
 ALPHABET = byte_alphabet()
+BYTE_TOKENS = {f"<0x{b:02X}>": b for b in range(256)}
+
+
+def _utf8(spelling: str) -> bytes:
+    """The bytes of a token; JSON can hold halves of characters that have none."""
+    try:
+        return spelling.encode()
+    except UnicodeEncodeError:
+        raise TokenizerError(f"token {_shown(spelling)} is not valid Unicode") from None
 
 
 def _model_token(spelling: str, kind: str) -> Token:
     if kind == "bpe_spm":
-        if len(spelling) == 6 and spelling.startswith("<0x") and spelling.endswith(">"):
-            return Token(bytes([int(spelling[3:5], 16)]), MODEL | BYTE)
-        return Token(spelling.encode(), MODEL)
+        if spelling in BYTE_TOKENS:
+            return Token(bytes([BYTE_TOKENS[spelling]]), MODEL | BYTE)
+        if re.fullmatch("<0x[0-9A-Fa-f]{2}>", spelling):  # decoded as a byte, but never encoded
+            raise _refuse("byte token in small letters", spelling)
+        return Token(_utf8(spelling), MODEL)
     try:
         text = bytes(ALPHABET[c] for c in spelling)
     except KeyError:
@@ -277,12 +290,19 @@ def _model_token(spelling: str, kind: str) -> Token:
     return Token(text, MODEL | (BYTE if len(text) == 1 else 0))
 
 
+def _is_id(value: object) -> bool:
+    return type(value) is int and 0 <= value < MAX_TOKENS
+
+
 def _added(root: Json) -> dict[int, Json]:
     known = {"id": None, "content": None, "single_word": FLAG, "lstrip": FLAG, "rstrip": FLAG}
     found: dict[int, Json] = {}
-    for entry in root.get("added_tokens") or []:
+    entries = root.get("added_tokens") or []
+    if not isinstance(entries, list):
+        raise TokenizerError(f"added_tokens: expected a list, found {_shown(entries)}")
+    for entry in entries:
         token = _fields("added token", entry, {**known, "normalized": FLAG, "special": FLAG})
-        if not isinstance(token.get("id"), int) or not isinstance(token.get("content"), str):
+        if not _is_id(token.get("id")) or not isinstance(token.get("content"), str):
             raise _refuse("added token", token)
         if token["id"] in found or not token["content"]:
             raise TokenizerError(f"added token {_shown(token)} is empty or a second of its id")
@@ -308,7 +328,7 @@ def _added_text(token: Json, pipeline: Pipeline) -> bytes:
         space = SPACE if pipeline.kind == "bpe_spm" else " "
         content = content.replace(" ", space)
         content = space + content if pipeline.prefix == "always" else content
-    return content.encode()
+    return _utf8(content)
 
 
 def _tokens(root: Json, vocab: Mapping[str, int], pipeline: Pipeline) -> list[Token]:
@@ -404,17 +424,9 @@ def _post_processor_bos(root: Json) -> int | None:
     return bos
 
 
-def _read_json(path: Path) -> Json:
+def _beside(path: Path) -> Json:
     """The object in a file beside tokenizer.json; empty if there is no such file."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as e:
-        raise TokenizerError(f"{path.name}: {e}") from None
-    if not isinstance(value, dict):
-        raise TokenizerError(f"{path.name}: expected a JSON object")
-    return value
+    return read_json(path) if path.exists() else {}
 
 
 def _named_id(config: Json, key: str, ids: Mapping[str, int]) -> int | None:
@@ -423,7 +435,7 @@ def _named_id(config: Json, key: str, ids: Mapping[str, int]) -> int | None:
     text = value.get("content") if isinstance(value, dict) else value
     if text is None:
         return None
-    if text not in ids:
+    if not isinstance(text, str) or text not in ids:
         raise TokenizerError(f"tokenizer_config.json: {key} {_shown(text)} is not a token")
     return ids[text]
 
@@ -431,14 +443,17 @@ def _named_id(config: Json, key: str, ids: Mapping[str, int]) -> int | None:
 def _generation_id(config: Json, key: str, size: int) -> int | None:
     value = config.get(key)
     first = value[0] if isinstance(value, list) and value else value
-    return first if isinstance(first, int) and 0 <= first < size else None
+    return first if type(first) is int and 0 <= first < size else None
 
 
 def _check_config_tokens(config: Json, ids: Mapping[str, int]) -> None:
     """Refuse special tokens that only tokenizer_config.json knows: text would not become them."""
-    for i, token in (config.get("added_tokens_decoder") or {}).items():
+    tokens = config.get("added_tokens_decoder") or {}
+    if not isinstance(tokens, dict):
+        raise _refuse("tokenizer_config.json: added_tokens_decoder =", tokens)
+    for i, token in tokens.items():
         content = token.get("content") if isinstance(token, dict) else None
-        if ids.get(str(content)) != int(i):
+        if str(ids.get(str(content))) != i:
             raise TokenizerError(
                 f"tokenizer_config.json has token {i} {_shown(content)}, tokenizer.json does not"
             )
@@ -446,11 +461,7 @@ def _check_config_tokens(config: Json, ids: Mapping[str, int]) -> None:
 
 def read(path: Path, chat_name: str | None = None) -> Tokenizer:
     """Read tokenizer.json and what lies beside it."""
-    try:
-        raw = path.read_bytes()
-    except OSError as e:
-        raise TokenizerError(f"cannot read: {e.strerror}") from None
-    root = _read_json(path)
+    root = read_json(path, MAX_JSON)
     known = ("version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer")
     _fields(
         "tokenizer.json",
@@ -469,8 +480,8 @@ def read(path: Path, chat_name: str | None = None) -> Tokenizer:
     if pipeline.kind == "bpe_byte" and have != 256 and model.get("unk_token"):
         raise _refuse(f"unk_token with {have} of 256 byte tokens:", model["unk_token"])
 
-    config = _read_json(path.parent / "tokenizer_config.json")
-    generation = _read_json(path.parent / "generation_config.json")
+    config = _beside(path.parent / "tokenizer_config.json")
+    generation = _beside(path.parent / "generation_config.json")
     ids = vocab | {t["content"]: i for i, t in _added(root).items()}
     _check_config_tokens(config, ids)
     added_bos = _post_processor_bos(root)
@@ -490,7 +501,7 @@ def read(path: Path, chat_name: str | None = None) -> Tokenizer:
         chat=chat_name or chat.detect_beside(path.parent),
         provenance={
             "converter": f"convert_tokenizer.py {VERSION}",
-            "tokenizer_json_sha256": hashlib.sha256(raw).hexdigest(),
+            "tokenizer_json_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         },
     )
 

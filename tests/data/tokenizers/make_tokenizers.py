@@ -1,11 +1,10 @@
+# SPDX-License-Identifier: MIT
 """Train the small tokenizers of this directory, one for each kind the runtime knows.
 
     .venv/bin/python tests/data/tokenizers/make_tokenizers.py
 
 They are trained on generated text, so that nothing but this file is their source; needs the
 `tokenizers` package.
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def sentences() -> Iterator[str]:
         yield rng.choice(["", " ", "I'm "]) + line + rng.choice(ends)
 
 
-def added(normalized: bool) -> list[AddedToken]:  # noqa: FBT001
+def added(*, normalized: bool) -> list[AddedToken]:
     """One added token for each flag and some that are the beginning of others."""
     return [
         AddedToken("<|end|>", special=True, normalized=False),
@@ -70,7 +69,7 @@ def added(normalized: bool) -> list[AddedToken]:  # noqa: FBT001
     ]
 
 
-def byte_level(digits: bool, full: bool) -> Tokenizer:  # noqa: FBT001
+def byte_level(*, digits: bool, full: bool) -> Tokenizer:
     """GPT-2's kind; with digits, SmolLM2's; full: every byte has a token."""
     t = Tokenizer(models.BPE())
     level = pre.ByteLevel(add_prefix_space=False)

@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: MIT
 """Model families: each module turns a checkpoint's configuration into a Plan.
 
 To add one, write arch/<family>.py with plan(config) and a line in FAMILIES.
 
-SPDX-License-Identifier: MIT
+    PYTHONPATH=tools python3 -c "from mlb import arch; print(*arch.FAMILIES)"
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
+# SPDX-License-Identifier: MIT
 """What every model family's table is made of: a strict config reader, tensor sources, the plan.
 
 A family reads every key of config.json that it understands; a key nobody asked for stops the
 conversion, because it may change what the model computes.
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
+# SPDX-License-Identifier: MIT
 """Gemma 3 (text): names, and what is special.
 
 Norms multiply by 1 + w and are stored with the 1 added; queries and keys are normalised per head;
 each block's output is normalised before it is added; most layers see a sliding window and have a
 RoPE base of their own; the embedding is multiplied by sqrt(dim); scores are scaled by
 query_pre_attn_scalar, not by head_dim.
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Llama (Llama 2, TinyLlama, SmolLM, SmolLM2): names, and what config.json may say.
-
-SPDX-License-Identifier: MIT
-"""
+# SPDX-License-Identifier: MIT
+"""Llama (Llama 2, TinyLlama, SmolLM, SmolLM2): names, and what config.json may say."""
 
 from __future__ import annotations
 

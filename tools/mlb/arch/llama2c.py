@@ -1,8 +1,7 @@
+# SPDX-License-Identifier: MIT
 """llama2.c checkpoints: Llama without a configuration file, with fixed constants.
 
 Tensors carry our names already and heads are in interleaved order.
-
-SPDX-License-Identifier: MIT
 """
 
 from __future__ import annotations
