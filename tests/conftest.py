@@ -94,7 +94,7 @@ def krafla(build_dir: Path, emulator: list[str]) -> Krafla:
     def run(
         program: str,
         *args: str | Path,
-        input: bytes = b"",  # noqa: A002
+        input: bytes = b"",  # noqa: A002  (as above)
         timeout: float = 300,
         env: dict[str, str] | None = None,
         cwd: Path | None = None,

@@ -11,10 +11,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import gen_random
+
+if TYPE_CHECKING:
+    from tests.conftest import Krafla, NotRun
 
 MIB = 1 << 20
 SLACK = 32 * MIB  # buffers, the program, and the rounding to huge pages
@@ -45,7 +49,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def peak(build_dir: Path, emulator: list[str], not_run: Callable[[str], None]) -> Peak:
+def peak(build_dir: Path, emulator: list[str], not_run: NotRun) -> Peak:
     """Return a function that runs ml_run for n positions and returns its peak in bytes."""
     if emulator:
         not_run("the emulator's memory would be counted")
@@ -85,15 +89,13 @@ def test_a_large_context_costs_nothing_before_it_is_used(model: Path, peak: Peak
     assert got <= model.stat().st_size + SEGMENT_BYTES + SLACK
 
 
-def test_a_context_that_cannot_fit_names_the_flags(
-    krafla: Callable[..., object], tmp_path: Path
-) -> None:
+def test_a_context_that_cannot_fit_names_the_flags(krafla: Krafla, tmp_path: Path) -> None:
     path = tmp_path / "wide.mlb"
     made = ("--out", str(path), "--wtype", "q8", "--max-seq", str(1 << 24), "--vocab", "512")
     assert gen_random.main([*made, "--dim", "1024", "--layers", "16", "--hidden", "32"]) == 0
     done = krafla("ml_run", path, "--tokens", "1", "--ctx", str(1 << 24))
-    assert done.returncode == 1  # type: ignore[attr-defined]  # a CompletedProcess
-    message = done.stderr.decode()  # type: ignore[attr-defined]
+    assert done.returncode == 1
+    message = done.stderr.decode()
     assert "out of memory" in message
     assert "--ctx" in message
     assert "--kv q8" in message

@@ -299,7 +299,12 @@ def test_a_cpu_without_the_instructions_is_exit_code_3(
     isa = build_dir.name.split("-")[0]
     if emulator or isa in {"sse2", "scalar", "scalar_fused"} or os.uname().machine != "x86_64":
         not_run("every emulated CPU of this architecture can run this build")
-    oldest = ["qemu-x86_64", "-cpu", "core2duo-v1,-ssse3,-sse3", build_dir / "ml_run"]
+    oldest: list[str | Path] = [
+        "qemu-x86_64",
+        "-cpu",
+        "core2duo-v1,-ssse3,-sse3",
+        build_dir / "ml_run",
+    ]
     try:
         done = subprocess.run([*oldest, "--help"], capture_output=True, check=False)
     except FileNotFoundError:
@@ -320,7 +325,15 @@ def test_output_that_cannot_be_written_is_an_error(
         end, out = os.pipe()
         os.close(end)
     try:
-        command = [*emulator, build_dir / "ml_run", model, "--tokens", "1", "-n", "20"]
+        command: list[str | Path] = [
+            *emulator,
+            build_dir / "ml_run",
+            model,
+            "--tokens",
+            "1",
+            "-n",
+            "20",
+        ]
         done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(out)

@@ -20,6 +20,7 @@ import pytest
 from made import chat_tokenizer, plain_tokenizer, random_model
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.conftest import Krafla
@@ -162,10 +163,10 @@ def test_a_first_message_that_does_not_fit_is_an_error(
     assert re.search(rb"error: the message needs \d+ positions, the context has 20", done.stderr)
 
 
-def start(command: list[str | Path], **more: int) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str | Path], stdin: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
     """Start a program with pipes."""
-    pipes: dict[str, int] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE} | more
-    return subprocess.Popen(command, stderr=subprocess.PIPE, **pipes)  # type: ignore[call-overload,no-any-return]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe)
 
 
 def read_some(fd: int, bytes_wanted: int) -> bytes:
@@ -180,7 +181,7 @@ def read_some(fd: int, bytes_wanted: int) -> bytes:
 def test_ctrl_c_ends_the_reply_and_not_the_conversation(
     build_dir: Path, emulator: list[str], model: Path, tokenizer: Path
 ) -> None:
-    words = ["-z", tokenizer, "--chat", "chatml", "--ctx", "60000", "--show-prompt", "-t", "1"]
+    words = ("-z", tokenizer, "--chat", "chatml", "--ctx", "60000", "--show-prompt", "-t", "1")
     with start([*emulator, build_dir / "ml_run", model, *words]) as process:
         assert process.stdin
         assert process.stdout
@@ -203,7 +204,7 @@ def test_ctrl_c_ends_the_reply_and_not_the_conversation(
 def test_ctrl_c_ends_a_single_reply_and_tells_the_caller(
     build_dir: Path, emulator: list[str], model: Path, tokenizer: Path
 ) -> None:
-    words = ["-z", tokenizer, "--chat", "chatml", "--ctx", "60000", "-i", "Hello", "-t", "1"]
+    words = ("-z", tokenizer, "--chat", "chatml", "--ctx", "60000", "-i", "Hello", "-t", "1")
     with start([*emulator, build_dir / "ml_run", model, *words]) as process:
         assert process.stdout
         assert process.stderr
@@ -223,8 +224,17 @@ def test_a_terminal_gets_a_prompt_and_no_control_characters(
     escape = ",".join(str(3 + b) for b in b"\x1b]0;title\x07\xc2\x9b")
     ours, theirs = pty.openpty()
     try:
-        words = ["-z", tokenizer, "--tokens", f"1,{escape},300", "-n", "17", "-t", "1"]
-        command = [*emulator, build_dir / "ml_run", model, *words]
+        words: list[str | Path] = [
+            "-z",
+            tokenizer,
+            "--tokens",
+            f"1,{escape},300",
+            "-n",
+            "17",
+            "-t",
+            "1",
+        ]
+        command: list[str | Path] = [*emulator, build_dir / "ml_run", model, *words]
         done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, check=False)
         assert done.returncode == 0, done.stderr
         shown = read_some(ours, 10).decode()

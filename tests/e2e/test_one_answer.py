@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,7 +21,10 @@ import convert
 import gen_random
 import make_golden
 
-Krafla = Callable[..., object]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.conftest import Krafla
 
 GOLDEN = Path(__file__).resolve().parent.parent / "data" / "golden"
 NAMES = sorted(path.parent.name for path in GOLDEN.glob("*/config.json"))
@@ -36,7 +39,7 @@ def logits_hash(
     """Return the SHA-256 of what --dump-logits writes."""
     listed = ",".join(map(str, tokens))
     done = krafla("ml_run", model, "--tokens", listed, "--dump-logits", out, *options)
-    assert done.returncode == 0, done.stderr  # type: ignore[attr-defined]  # a CompletedProcess
+    assert done.returncode == 0, done.stderr
     return hashlib.sha256(out.read_bytes()).hexdigest()
 
 

@@ -16,7 +16,16 @@ CORPUS = Path(__file__).resolve().parent / "corpus" / "fuzz_mlt"
 sys.path.insert(0, str(CORPUS.parents[3] / "tools"))
 
 from mlb import tokenizer  # noqa: E402  (needs the path above)
-from mlb.tokenizer import ADDED, BYTE, LSTRIP, MODEL, NORMALIZED, RSTRIP, SPECIAL, WORD  # noqa: E402
+from mlb.tokenizer import (  # noqa: E402  (as above)
+    ADDED,
+    BYTE,
+    LSTRIP,
+    MODEL,
+    NORMALIZED,
+    RSTRIP,
+    SPECIAL,
+    WORD,
+)
 
 SPACE = tokenizer.SPACE.encode()
 EXTRA = (

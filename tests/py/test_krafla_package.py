@@ -240,7 +240,7 @@ def test_bad_arguments_are_refused(model: krafla.Model) -> None:
                 session.sync(tokens)
     sampler = krafla.Sampler(VOCAB)
     with pytest.raises(krafla.KraflaArgumentError, match=r"float64\[512\]"):
-        sampler.next(np.zeros(VOCAB))  # type: ignore[arg-type]
+        sampler.next(np.zeros(VOCAB))  # type: ignore[arg-type]  # float64: the mistake
     with pytest.raises(krafla.KraflaNumericError):
         sampler.next(np.full(VOCAB, np.nan, dtype=np.float32))
 

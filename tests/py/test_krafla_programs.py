@@ -63,5 +63,5 @@ def test_the_same_sampling_gives_the_same_tokens(
 ) -> None:
     printed = ml_run(use_library, model_path, "-n", str(len(TOKENS) + 30), *options)
     with krafla.Model.open(model_path) as model, model.session() as session:
-        sampler = krafla.Sampler(VOCAB, **sampling)  # type: ignore[arg-type]
+        sampler = krafla.Sampler(VOCAB, **sampling)  # type: ignore[arg-type]  # a table of options of several types
         assert printed == TOKENS + list(session.generate(TOKENS, sampler, max_tokens=31))

@@ -54,10 +54,10 @@ class Handle:
     ) -> None:
         self._lock = threading.RLock()
         self._borrowers: weakref.WeakSet[Handle] = weakref.WeakSet()
-        above = owner._keeper if owner else None  # noqa: SLF001 -- our own class
+        above = owner._keeper if owner else None  # noqa: SLF001  (our own class)
         self._keeper: Keeper | None = Keeper(pointer, free, above)
         if owner is not None:
-            owner._borrowers.add(self)  # noqa: SLF001 -- our own class
+            owner._borrowers.add(self)  # noqa: SLF001  (our own class)
 
     @property
     def closed(self) -> bool:

@@ -178,7 +178,7 @@ class Session(Handle):
         options.profile = profile
         out = ffi.new("krafla_session **")
         err = ffi.new("krafla_error *")
-        with model._use() as m:  # noqa: SLF001
+        with model._use() as m:  # noqa: SLF001  (our own class)
             check(lib.krafla_session_create(out, m, options, err), err)
             super().__init__(out[0], lib.krafla_session_free, model)
         self._vocab = model.vocab
@@ -276,7 +276,8 @@ class Session(Handle):
         made = 0
         while max_tokens is None or made < max_tokens:
             with self._use() as s:
-                token = chooser._next(library().krafla_session_logits(s), history, n)  # noqa: SLF001
+                logits = library().krafla_session_logits(s)
+                token = chooser._next(logits, history, n)  # noqa: SLF001  (our own class)
             if token in stop:
                 return
             yield token

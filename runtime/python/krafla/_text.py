@@ -132,7 +132,7 @@ class Chat(Handle):
         lib = library()
         out = ffi.new("krafla_chat **")
         err = ffi.new("krafla_error *")
-        with tokenizer._use() as t:  # noqa: SLF001
+        with tokenizer._use() as t:  # noqa: SLF001  (our own class)
             check(lib.krafla_chat_create(out, t, c_string(chosen, "the name"), err), err)
             super().__init__(out[0], lib.krafla_chat_free, tokenizer)
         self.name = chosen
