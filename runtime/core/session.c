@@ -88,8 +88,8 @@ static krafla_status allocate(krafla_session *s, enum kern_kvtype type, krafla_e
     const bool fits = kr_kvcache_plan(&s->kv, type, s->ctx, (size_t)m->n_layers,
                                       (size_t)m->n_kv_heads, (size_t)m->head_dim);
     lay_out(s);
-    const uint64_t plan = (uint64_t)s->kv.bytes + s->arena.used, left = kr_memory_available("");
-    if (fits && plan <= left && kr_arena_alloc(&s->arena) && kr_kvcache_alloc(&s->kv)) {
+    const uint64_t cache = s->kv.bytes, buffers = s->arena.used, left = kr_memory_available("");
+    if (fits && cache + buffers <= left && kr_arena_alloc(&s->arena) && kr_kvcache_alloc(&s->kv)) {
         lay_out(s);
         return KRAFLA_OK;
     }
@@ -101,9 +101,8 @@ static krafla_status allocate(krafla_session *s, enum kern_kvtype type, krafla_e
     return kr_fail(err, KRAFLA_E_MEMORY,
                    "out of memory: the KV cache of %zu positions needs %llu MiB, buffers %llu MiB, "
                    "and %llu MiB are available; use a smaller --ctx%s",
-                   s->ctx, (unsigned long long)s->kv.bytes >> 20,
-                   (unsigned long long)s->arena.used >> 20, (unsigned long long)left >> 20,
-                   type == KERN_KV_Q8 ? "" : " or --kv q8");
+                   s->ctx, (unsigned long long)cache >> 20, (unsigned long long)buffers >> 20,
+                   (unsigned long long)left >> 20, type == KERN_KV_Q8 ? "" : " or --kv q8");
 }
 
 static krafla_status set_up(krafla_session *s, const krafla_session_options *o, krafla_error *err)
@@ -199,6 +198,7 @@ static krafla_status append(krafla_session *s, const int32_t *tokens, size_t col
     };
     const krafla_status st = kr_forward_step(&s->forward, &step, err);
     if (st != KRAFLA_OK) {
+        s->step_cols = 0; /* the hidden states of the step before are overwritten */
         /* NaN must not stay where a later token's masked lanes could meet it. */
         memset(s->forward.qkv, 0, (size_t)s->model->file.head_dim * sizeof(float));
         kr_kvcache_clear(&s->kv, s->length, s->length + cols, s->forward.qkv);

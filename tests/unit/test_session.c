@@ -191,6 +191,34 @@ static void overflow_is_reported_and_leaves_the_prefix(void)
     krafla_model_close(m);
 }
 
+/* A step that fails has overwritten the hidden states of the one before. */
+static void no_logits_are_left_of_a_failed_sync(void)
+{
+    static struct tiny_file broken;
+    static const int32_t ids[] = {1, 2, 3, 4, 5};
+    tiny_build(&broken, 1);
+    uint8_t *row = tiny_data(&broken, "embed") + 5 * (TINY_DIM / 32) * 34;
+    row[1] = 0x7e; /* the scale of token 5 is a NaN */
+    EXPECT(tiny_write(&broken, path));
+    krafla_model *m;
+    krafla_session *s;
+    krafla_session_options o;
+    krafla_session_defaults(&o);
+    o.n_batch = 4;
+    o.all_logits = 1;
+    const float *logits;
+    EXPECT(krafla_model_open(&m, path, NULL, NULL) == KRAFLA_OK);
+    EXPECT(krafla_session_create(&s, m, &o, NULL) == KRAFLA_OK);
+    EXPECT(krafla_session_sync(s, ids, 5, NULL) == KRAFLA_E_NUMERIC);
+    EXPECT(krafla_session_length(s) == 4);
+    EXPECT(krafla_session_logits(s) == NULL);
+    EXPECT(krafla_session_logits_at(s, 3, &logits, NULL) == KRAFLA_E_ARGUMENT && !logits);
+    EXPECT(krafla_session_sync(s, ids, 4, NULL) == KRAFLA_OK);
+    EXPECT(krafla_session_logits_at(s, 3, &logits, NULL) == KRAFLA_OK && logits);
+    krafla_session_free(s);
+    krafla_model_close(m);
+}
+
 /* Opening the file that broken describes fails in every mode, with these words. */
 static void expect_refused(struct tiny_file *broken, const char *what, const char *why)
 {
@@ -284,6 +312,7 @@ int main(void)
     a_model_tells_what_it_is();
     krafla_model_close(model);
     overflow_is_reported_and_leaves_the_prefix();
+    no_logits_are_left_of_a_failed_sync();
     what_cannot_be_computed_is_refused_by_name();
     wrong_model_options_are_named();
     remove(path);
