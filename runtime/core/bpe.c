@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KR_MERGE_PROBES = 4096 };
+enum { MAX_PROBES = 4096 };
 #define NO_RANK UINT32_MAX
 #define NONE UINT32_MAX
 
@@ -28,24 +28,29 @@ static size_t slot_of(const struct kr_merges *m, uint32_t left, uint32_t right)
 static bool add(struct kr_merges *m, const uint32_t *merge, uint32_t rank)
 {
     size_t at = slot_of(m, merge[0], merge[1]);
-    for (int probes = 0; m->slots[at].left != NONE; probes++, at = (at + 1) & m->mask) {
-        const bool same = m->slots[at].left == merge[0] && m->slots[at].right == merge[1];
-        if (same || probes == KR_MERGE_PROBES)
+    for (int probes = 0; probes < MAX_PROBES; probes++, at = (at + 1) & m->mask) {
+        struct kr_merge *s = &m->slots[at];
+        if (s->left == NONE) {
+            *s = (struct kr_merge){merge[0], merge[1], rank, merge[2]};
+            return true;
+        }
+        if (s->left == merge[0] && s->right == merge[1])
             return false;
     }
-    m->slots[at] = (struct kr_merge){merge[0], merge[1], rank, merge[2]};
-    return true;
+    return false;
 }
 
 static const struct kr_merge *find(const struct kr_merges *m, int32_t left, int32_t right)
 {
-    for (size_t at = slot_of(m, (uint32_t)left, (uint32_t)right);; at = (at + 1) & m->mask) {
+    size_t at = slot_of(m, (uint32_t)left, (uint32_t)right);
+    for (int probes = 0; probes < MAX_PROBES; probes++, at = (at + 1) & m->mask) {
         const struct kr_merge *s = &m->slots[at];
         if (s->left == (uint32_t)left && s->right == (uint32_t)right)
             return s;
         if (s->left == NONE)
             return NULL;
     }
+    return NULL; /* a file can fill any number of slots in a row */
 }
 
 krafla_status kr_merges_create(struct kr_merges *m, const struct kr_mlt *t, const char *path,
@@ -65,8 +70,11 @@ krafla_status kr_merges_create(struct kr_merges *m, const struct kr_mlt *t, cons
     for (size_t i = 0; i < t->n_merges; i++) {
         const uint32_t *merge = t->merges + 3 * i;
         if (!add(m, merge, t->ranks ? t->ranks[i] : (uint32_t)i))
-            return kr_fail(err, KRAFLA_E_FORMAT, "%s: merge %zu of tokens %u and %u is there twice",
-                           path, i, (unsigned)merge[0], (unsigned)merge[1]);
+            return kr_fail(
+                err, KRAFLA_E_FORMAT,
+                "%s: merge %zu of tokens %u and %u is there twice, or collides too often; "
+                "download or convert it again",
+                path, i, (unsigned)merge[0], (unsigned)merge[1]);
     }
     return KRAFLA_OK;
 }

@@ -91,6 +91,21 @@ static void merges_go_by_rank_then_from_the_left(void)
     kr_merges_free(&m);
 }
 
+/* A hostile file can make a run of taken slots as long as it likes. */
+static void a_look_up_takes_a_bounded_number_of_steps(void)
+{
+    enum { BITS = 13, SLOTS = 1 << BITS };
+    static struct kr_merge slots[SLOTS];
+    for (uint32_t i = 0; i < SLOTS; i++)
+        slots[i] = (struct kr_merge){.left = 1000 + i};
+    const struct kr_merges m = {.slots = slots, .shift = 64 - BITS, .mask = SLOTS - 1};
+    struct kr_bpe b = {0};
+    EXPECT(kr_bpe_reserve(&b, 2, NULL) == KRAFLA_OK);
+    b.ids[0] = b.ids[1] = 7;
+    EXPECT(kr_bpe_merge(&b, &m, 2) == 2);
+    kr_bpe_free(&b);
+}
+
 static void encoding_measures_and_never_writes_beyond_cap(const krafla_tokenizer *t)
 {
     int32_t ids[8] = {-7, -7, -7, -7, -7, -7, -7, -7};
@@ -145,6 +160,7 @@ int main(int argc, char **argv)
     pretokenizers_split_as_their_expression();
     characters_have_their_class();
     merges_go_by_rank_then_from_the_left();
+    a_look_up_takes_a_bounded_number_of_steps();
 
     char path[4096];
     snprintf(path, sizeof path, "%s.tmp", argv[0]); /* beside the program: one per build */
