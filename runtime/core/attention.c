@@ -106,7 +106,7 @@ void kr_attention(struct kr_forward *f, const struct kr_step *s, size_t layer, s
     const size_t tokens = s->cols - first;
     size_t from, to;
     span(&a, s->cols - 1, &from, &to);
-    const size_t work = tokens * (to - from) * a.q_dim * 2; /* scores and values */
+    const uint64_t work = (uint64_t)tokens * (to - from) * a.q_dim * 2; /* scores and values */
 
     a.segment0 = from / KERN_SEGMENT;
     a.segments = (to - 1) / KERN_SEGMENT + 1 - a.segment0;

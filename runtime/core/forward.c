@@ -18,12 +18,12 @@ enum {
     MAX_PARTS = 3,         /* matrices of one dispatch */
 };
 
-bool kr_forward_split(const struct kr_forward *f, size_t work)
+bool kr_forward_split(const struct kr_forward *f, uint64_t work)
 {
     return work >= SMALL_WORK && kr_pool_threads(f->pool) > 1;
 }
 
-void kr_forward_run(struct kr_forward *f, kr_chunk_fn *fn, void *arg, size_t chunks, size_t work)
+void kr_forward_run(struct kr_forward *f, kr_chunk_fn *fn, void *arg, size_t chunks, uint64_t work)
 {
     if (kr_forward_split(f, work)) {
         kr_pool_run(f->pool, fn, arg, chunks);
@@ -90,12 +90,12 @@ static void product_chunk(void *arg, size_t chunk, size_t thread)
 
 static void multiply(struct kr_forward *f, struct products *p)
 {
-    size_t rows = 0;
+    uint64_t rows = 0;
     for (size_t i = 0; i < p->parts; i++) {
         p->panels += panels_of(p->w[i]);
         rows += p->w[i]->rows;
     }
-    const size_t work = rows * p->w[0]->k * p->cols;
+    const uint64_t work = rows * p->w[0]->k * p->cols;
     const size_t wanted = kr_pool_threads(f->pool) * CHUNKS_PER_THREAD;
     p->chunks = !kr_forward_split(f, work) ? 1 : wanted < p->panels ? wanted : p->panels;
     kr_forward_run(f, product_chunk, p, p->chunks, work);
@@ -235,7 +235,7 @@ static void gate_and_up(struct kr_forward *f, const struct kr_layer *layer, size
 {
     struct ffn n = {.f = f, .layer = layer, .cols = cols};
     n.blocks = (size_t)f->m->hidden_dim / KERN_BLOCK;
-    const size_t work = 2 * (size_t)f->m->hidden_dim * (size_t)f->m->dim * cols;
+    const uint64_t work = 2 * (uint64_t)f->m->hidden_dim * (uint64_t)f->m->dim * cols;
     const size_t wanted = kr_pool_threads(f->pool) * CHUNKS_PER_THREAD;
     n.chunks = !kr_forward_split(f, work) ? 1 : wanted < n.blocks ? wanted : n.blocks;
     kr_forward_run(f, ffn_chunk, &n, n.chunks, work);
