@@ -326,6 +326,10 @@ krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const 
                                   size_t n, int32_t *id, krafla_error *err)
 {
     *id = -1;
+    if (!logits || (!history && n > 0))
+        return kr_fail(err, KRAFLA_E_ARGUMENT,
+                       "krafla_sampler_next: %s is NULL: after a failed sync there are no logits",
+                       logits ? "history" : "logits");
     const bool penalty = s->o.repeat_penalty != 1.0f && s->o.repeat_last_n > 0 && n > 0;
     const bool greedy = s->o.temperature < coldest || s->o.top_k == 1;
     if (penalty || !greedy) {

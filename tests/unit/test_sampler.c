@@ -218,6 +218,14 @@ static void test_options_out_of_range_are_refused(void)
     EXPECT(krafla_sampler_create(&s, 0, NULL, &err) == KRAFLA_E_ARGUMENT);
 }
 
+/* What krafla_session_logits() gives before the first sync. */
+static void test_no_logits_are_an_error(void)
+{
+    const krafla_sampler_options greedy = options(0, 0, 0), warm = options(1, 0.9f, 0);
+    EXPECT(status_of(&greedy, 3, NULL) == KRAFLA_E_ARGUMENT);
+    EXPECT(status_of(&warm, 3, NULL) == KRAFLA_E_ARGUMENT);
+}
+
 int main(void)
 {
     test_greedy_takes_the_lowest_of_equal_ids();
@@ -228,5 +236,6 @@ int main(void)
     test_same_seed_gives_the_same_tokens();
     test_numbers_that_are_none_are_errors();
     test_options_out_of_range_are_refused();
+    test_no_logits_are_an_error();
     return unit_done("test_sampler");
 }
