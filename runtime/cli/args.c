@@ -12,15 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "console.h"
+
 enum {
     HELP_COLUMN = 23, /* where the sentences of --help start */
     HELP_WIDTH = 96,
     NAME_CAP = 32, /* longer than any option name */
 };
 
-int args_exit_code(krafla_status status)
+const char *const args_kv_types[] = {"f32", "f16", "q8", NULL};
+
+int args_failed(const krafla_error *err)
 {
-    switch (status) {
+    console_progress("%s", "");
+    console_error("%s", err->message);
+    switch (err->status) {
     case KRAFLA_OK:
         return ARGS_OK;
     case KRAFLA_E_ARGUMENT:

@@ -58,7 +58,10 @@ int args_usage_error(const struct args_program *p, const char *fmt, ...) KR_PRIN
 /* A decimal integer that is all of text[0..bytes) and lies in [min, max]. */
 bool args_int(const char *text, size_t bytes, int32_t min, int32_t max, int32_t *out);
 
-/* The exit code of a failed library call. */
-int args_exit_code(krafla_status status);
+/* Print the error of a failed library call; its exit code. */
+int args_failed(const krafla_error *err);
+
+/* Choices of --kv, in the order of KRAFLA_KV_F32, _F16, _Q8. */
+extern const char *const args_kv_types[];
 
 #endif

@@ -12,8 +12,6 @@
 
 enum { MAX_TOKENS = 1 << 20, MAX_REPS = 1000 };
 
-static const char *const kv_types[] = {"f32", "f16", "q8", NULL};
-
 static struct {
     int32_t n, prefill, threads, batch, kv, reps;
     bool prefill_given, no_pack, pack_cache, json;
@@ -30,7 +28,7 @@ static const struct args_option options[] = {
      "Repetitions; the median counts; default 5.", NULL},
     {"--batch", "N", ARGS_INT, &given.batch, 1, 128, NULL, "Prompt tokens per step; default 128.",
      NULL},
-    {"--kv", "TYPE", ARGS_CHOICE, &given.kv, 0, 0, kv_types,
+    {"--kv", "TYPE", ARGS_CHOICE, &given.kv, 0, 0, args_kv_types,
      "KV cache type: f32 (default), f16 or q8.", NULL},
     {"--pack-cache", NULL, ARGS_FLAG, &given.pack_cache, 0, 0, NULL,
      "Use, or write, the packed weights beside the model.", NULL},
@@ -66,12 +64,6 @@ struct bench {
     double load_seconds;
 };
 
-static int report(const krafla_error *err)
-{
-    console_error("%s", err->message);
-    return args_exit_code((krafla_status)err->status);
-}
-
 static int open_all(struct bench *b, const char *path)
 {
     krafla_error err;
@@ -83,7 +75,7 @@ static int open_all(struct bench *b, const char *path)
     mo.n_threads = given.threads;
     const double start = console_seconds();
     if (krafla_model_open(&b->model, path, &mo, &err) != KRAFLA_OK)
-        return report(&err);
+        return args_failed(&err);
     b->load_seconds = console_seconds() - start;
     b->info.struct_size = sizeof b->info;
     krafla_model_describe(b->model, &b->info);
@@ -102,7 +94,7 @@ static int open_all(struct bench *b, const char *path)
     so.n_batch = given.batch;
     so.kv_type = given.kv;
     if (krafla_session_create(&b->session, b->model, &so, &err) != KRAFLA_OK)
-        return report(&err);
+        return args_failed(&err);
 
     b->tokens = calloc(b->prompt + b->decode, sizeof *b->tokens);
     b->prefill_rate = calloc((size_t)given.reps, sizeof *b->prefill_rate);
@@ -133,12 +125,12 @@ static int run_once(struct bench *b, int rep)
     make_tokens(b, rep + 1);
     const double start = console_seconds();
     if (krafla_session_sync(b->session, b->tokens, b->prompt, &err) != KRAFLA_OK)
-        return report(&err);
+        return args_failed(&err);
     const double middle = console_seconds();
     const size_t decode = rep < 0 ? 1 : b->decode;
     for (size_t i = 1; i <= decode; i++)
         if (krafla_session_sync(b->session, b->tokens, b->prompt + i, &err) != KRAFLA_OK)
-            return report(&err);
+            return args_failed(&err);
     const double end = console_seconds();
     if (rep >= 0) {
         b->prefill_rate[rep] = (double)b->prompt / (middle - start);
@@ -162,11 +154,13 @@ static void print_text(const struct bench *b, const char *reason)
 {
     const size_t n = (size_t)given.reps;
     const double *p = b->prefill_rate, *d = b->decode_rate;
-    printf("%s: %.1f MiB, packed: %d, loaded in %.2f s\n", krafla_model_name(b->model),
-           (double)b->info.file_bytes / (1 << 20), (int)b->info.packed, b->load_seconds);
+    struct console_text name = console_text(); /* it is the file's: no controls to the terminal */
+    console_write(&name, krafla_model_name(b->model), strlen(krafla_model_name(b->model)));
+    printf(": %.1f MiB, packed: %d, loaded in %.2f s\n", (double)b->info.file_bytes / (1 << 20),
+           (int)b->info.packed, b->load_seconds);
     printf("isa: %s, threads: %d%s%s, kv: %s, median of %zu\n\n", krafla_isa(),
            (int)krafla_session_threads(b->session), reason ? ", as limited by " : "",
-           reason ? reason : "", kv_types[given.kv], n);
+           reason ? reason : "", args_kv_types[given.kv], n);
     printf("%-8s %7s %10s %10s %10s %8s\n", "", "tokens", "tok/s", "min", "max", "GB/s");
     printf("%-8s %7zu %10.2f %10.2f %10.2f\n", "prefill", b->prompt, median(p, n), p[0], p[n - 1]);
     printf("%-8s %7zu %10.2f %10.2f %10.2f %8.2f\n", "decode", b->decode, median(d, n), d[0],
@@ -198,7 +192,7 @@ static void print_json(const struct bench *b)
            "\"load_seconds\": %.3f",
            (unsigned long long)b->info.file_bytes, (unsigned long long)b->info.weight_bytes,
            krafla_version(), krafla_isa(), (int)krafla_session_threads(b->session),
-           (int)b->info.packed, kv_types[given.kv], (int)given.batch, n, b->load_seconds);
+           (int)b->info.packed, args_kv_types[given.kv], (int)given.batch, n, b->load_seconds);
     printf(", \"prefill\": {\"tokens\": %zu, \"median\": %.3f, \"min\": %.3f, \"max\": %.3f}",
            b->prompt, median(p, n), p[0], p[n - 1]);
     printf(", \"decode\": {\"tokens\": %zu, \"median\": %.3f, \"min\": %.3f, \"max\": %.3f, "
@@ -239,14 +233,14 @@ int main(int argc, char **argv)
     const char *path;
     krafla_error err;
     int code;
+    if (krafla_cpu_check(&err) != KRAFLA_OK)
+        return args_failed(&err);
     console_init();
     if (!args_parse(&program, argc, argv, &path, &code))
         return code;
     if (given.no_pack && given.pack_cache)
         return args_usage_error(&program,
                                 "--pack-cache and --no-pack exclude each other: drop one");
-    if (krafla_cpu_check(&err) != KRAFLA_OK)
-        return report(&err);
 
     struct bench b = {0};
     code = bench(&b, path);

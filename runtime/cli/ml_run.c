@@ -10,8 +10,6 @@
 
 enum { MAX_ID = (1 << 24) - 1 };
 
-static const char *const kv_types[] = {"f32", "f16", "q8", NULL};
-
 static const char examples[] =
     "Examples:\n"
     "  ml_run model.mlb -z tokenizer.mlt --chat auto               chat, one turn per line\n"
@@ -68,7 +66,7 @@ static const struct args_option options[] = {
      NULL},
     {"--batch", "N", ARGS_INT, &given.batch, 1, 128, NULL,
      "Prompt tokens per step; default 128. The output does not depend on it.", NULL},
-    {"--kv", "TYPE", ARGS_CHOICE, &given.kv, 0, 0, kv_types,
+    {"--kv", "TYPE", ARGS_CHOICE, &given.kv, 0, 0, args_kv_types,
      "KV cache type: f32 (default), f16 (half the memory) or q8 (a quarter, less exact).", NULL},
     {"--pack-cache", NULL, ARGS_FLAG, &given.pack_cache, 0, 0, NULL,
      "Keep the packed weights in a file beside the model and map them on later runs: starts "
@@ -176,7 +174,7 @@ static int encode_text(const struct run *r, int32_t **ids, size_t *n)
     krafla_error err;
     if (krafla_tokenizer_encode(r->tokenizer, text, strlen(text), flags, NULL, 0, n, &err) !=
         KRAFLA_OK)
-        return run_report(&err);
+        return args_failed(&err);
     if (*n == 0)
         return args_usage_error(&program,
                                 "the prompt is empty, and this tokenizer adds no BOS token to "
@@ -188,7 +186,7 @@ static int encode_text(const struct run *r, int32_t **ids, size_t *n)
     }
     if (krafla_tokenizer_encode(r->tokenizer, text, strlen(text), flags, *ids, *n, n, &err) !=
         KRAFLA_OK)
-        return run_report(&err);
+        return args_failed(&err);
     return ARGS_OK;
 }
 
@@ -199,7 +197,7 @@ static int open_model(struct run *r)
     const struct run_options *o = r->o;
     krafla_error err;
     if (o->tokenizer && krafla_tokenizer_open(&r->tokenizer, o->tokenizer, &err) != KRAFLA_OK)
-        return run_report(&err);
+        return args_failed(&err);
 
     krafla_model_options mo;
     krafla_model_defaults(&mo);
@@ -209,7 +207,7 @@ static int open_model(struct run *r)
     mo.n_threads = o->threads;
     console_progress("loading %s", o->model);
     if (krafla_model_open(&r->model, o->model, &mo, &err) != KRAFLA_OK)
-        return run_report(&err);
+        return args_failed(&err);
     console_progress("%s", "");
 
     krafla_model_info info = {.struct_size = sizeof info};
@@ -237,7 +235,7 @@ static int open_session(struct run *r)
     so.all_logits = o->dump_logits != NULL;
     so.profile = o->profile;
     if (krafla_session_create(&r->session, r->model, &so, &err) != KRAFLA_OK)
-        return run_report(&err);
+        return args_failed(&err);
     r->ctx = krafla_session_context(r->session);
     r->ids = calloc((size_t)r->ctx + 1, sizeof *r->ids);
     if (!r->ids) {
@@ -269,7 +267,7 @@ static int open_sampler(struct run *r)
     if (r->tokenizer && krafla_tokenizer_vocab(r->tokenizer) < vocab)
         vocab = krafla_tokenizer_vocab(r->tokenizer);
     if (krafla_sampler_create(&r->sampler, vocab, &so, &err) != KRAFLA_OK)
-        return run_report(&err);
+        return args_failed(&err);
     return ARGS_OK;
 }
 

@@ -65,12 +65,6 @@ static int written(bool ok)
     return ARGS_RUNTIME;
 }
 
-static int failed(const krafla_error *err)
-{
-    console_error("%s", err->message);
-    return args_exit_code((krafla_status)err->status);
-}
-
 static int out_of_memory(size_t n)
 {
     console_error("out of memory for %zu tokens", n);
@@ -83,7 +77,7 @@ static int encode(const krafla_tokenizer *t, const struct buffer *in)
     size_t n;
     const uint32_t flags = KRAFLA_ENCODE_BOS | KRAFLA_ENCODE_SPECIAL;
     if (krafla_tokenizer_encode(t, in->bytes, in->n, flags, NULL, 0, &n, &err) != KRAFLA_OK)
-        return failed(&err);
+        return args_failed(&err);
     int32_t *ids = malloc((n + 1) * sizeof *ids);
     if (!ids)
         return out_of_memory(n);
@@ -94,7 +88,7 @@ static int encode(const krafla_tokenizer *t, const struct buffer *in)
             ok = printf(i ? " %" PRId32 : "%" PRId32, ids[i]) > 0 && ok;
         code = written(putchar('\n') != EOF && ok);
     } else {
-        code = failed(&err);
+        code = args_failed(&err);
     }
     free(ids);
     return code;
@@ -132,11 +126,11 @@ static int decode(const krafla_tokenizer *t, const struct buffer *in)
     if (!parse_ids(in, krafla_tokenizer_vocab(t), &ids, &n))
         code = ARGS_RUNTIME; /* said why */
     else if (krafla_tokenizer_decode(t, -1, ids, n, NULL, 0, &bytes, &err) != KRAFLA_OK)
-        code = failed(&err);
+        code = args_failed(&err);
     else if (!(text = malloc(bytes + 1)))
         code = out_of_memory(n);
     else if (krafla_tokenizer_decode(t, -1, ids, n, text, bytes, &bytes, &err) != KRAFLA_OK)
-        code = failed(&err);
+        code = args_failed(&err);
     else
         code = written(fwrite(text, 1, bytes, stdout) == bytes);
     free(text);
@@ -147,10 +141,8 @@ static int decode(const krafla_tokenizer *t, const struct buffer *in)
 int main(int argc, char **argv)
 {
     krafla_error err;
-    if (krafla_cpu_check(&err) != KRAFLA_OK) {
-        console_error("%s", err.message);
-        return ARGS_CPU;
-    }
+    if (krafla_cpu_check(&err) != KRAFLA_OK)
+        return args_failed(&err);
     console_init();
 
     int code;
@@ -160,7 +152,7 @@ int main(int argc, char **argv)
 
     krafla_tokenizer *t;
     if (krafla_tokenizer_open(&t, path, &err) != KRAFLA_OK)
-        return failed(&err);
+        return args_failed(&err);
     struct buffer in = {0};
     code = !read_all(&in) ? ARGS_RUNTIME : decoding ? decode(t, &in) : encode(t, &in);
     free(in.bytes);

@@ -50,8 +50,7 @@ enum run_end {
     RUN_FAILED,      /* the error is printed, *exit_code set */
 };
 
-/* Print what a library call or stdout failed with; the exit code. */
-int run_report(const krafla_error *err);
+/* Print what stdout failed with; the exit code. */
 int run_output_failed(void);
 
 /* Append ids, which fit into ctx, and evaluate all that is not evaluated yet.  RUN_LIMIT: done,

@@ -59,7 +59,7 @@ static int32_t *turn_ids(struct talk *t, const char *user, size_t *n, int *exit_
     const char *system = t->r->o->system;
     if (krafla_chat_turn(t->chat, t->first, t->stopped, system, user, NULL, 0, n, &err) !=
         KRAFLA_OK) {
-        *exit_code = run_report(&err);
+        *exit_code = args_failed(&err);
         return NULL;
     }
     int32_t *ids = calloc(*n + 1, sizeof *ids);
@@ -70,7 +70,7 @@ static int32_t *turn_ids(struct talk *t, const char *user, size_t *n, int *exit_
     }
     if (krafla_chat_turn(t->chat, t->first, t->stopped, system, user, ids, *n, n, &err) !=
         KRAFLA_OK) {
-        *exit_code = run_report(&err);
+        *exit_code = args_failed(&err);
         free(ids);
         return NULL;
     }
@@ -188,7 +188,7 @@ int run_chat(struct run *r)
     }
     krafla_error err;
     if (krafla_chat_create(&t.chat, r->tokenizer, name, &err) != KRAFLA_OK)
-        return run_report(&err);
+        return args_failed(&err);
     t.n_ends = krafla_chat_stop_ids(t.chat, &t.ends);
     for (size_t i = 0; i < t.n_ends && r->n_stops < RUN_MAX_STOPS; i++)
         r->stops[r->n_stops++] = t.ends[i];

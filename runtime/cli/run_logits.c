@@ -21,7 +21,7 @@ static int write_rows(struct run *r, FILE *f, const char *path, size_t from, siz
     for (size_t pos = from; pos < to; pos++) {
         const float *logits;
         if (krafla_session_logits_at(r->session, pos, &logits, &err) != KRAFLA_OK)
-            return run_report(&err);
+            return args_failed(&err);
         if (fwrite(logits, sizeof *logits, (size_t)r->vocab, f) != (size_t)r->vocab)
             return file_failed("write", path);
     }

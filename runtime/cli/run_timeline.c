@@ -10,13 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int run_report(const krafla_error *err)
-{
-    console_progress("%s", "");
-    console_error("%s", err->message);
-    return args_exit_code((krafla_status)err->status);
-}
-
 int run_output_failed(void)
 {
     const int reason = errno;
@@ -63,7 +56,7 @@ enum run_end run_prompt(struct run *r, const int32_t *ids, size_t n, int *exit_c
         if (todo > step)
             console_progress("reading the prompt: %zu of %zu tokens", at - before, todo);
         if (krafla_session_sync(r->session, r->ids, at + step, &err) != KRAFLA_OK) {
-            *exit_code = run_report(&err);
+            *exit_code = args_failed(&err);
             return RUN_FAILED;
         }
         at += step;
@@ -128,7 +121,7 @@ static bool evaluate_one(struct run *r, int *exit_code)
     krafla_error err;
     const double start = console_seconds();
     if (krafla_session_sync(r->session, r->ids, r->n_ids, &err) != KRAFLA_OK) {
-        *exit_code = run_report(&err);
+        *exit_code = args_failed(&err);
         return false;
     }
     r->decode_seconds += console_seconds() - start;
@@ -144,7 +137,7 @@ enum run_end run_reply(struct run *r, size_t max_tokens, size_t positions, int32
         int32_t id;
         if (krafla_sampler_next(r->sampler, krafla_session_logits(r->session), r->ids, r->n_ids,
                                 &id, &err) != KRAFLA_OK) {
-            *exit_code = run_report(&err);
+            *exit_code = args_failed(&err);
             return RUN_FAILED;
         }
         if (is_stop(r, id)) {
@@ -185,7 +178,6 @@ static double rate(size_t tokens, double seconds)
 
 void run_statistics(const struct run *r)
 {
-    static const char *const kv_names[] = {"f32", "f16", "q8"};
     krafla_model_info info = {.struct_size = sizeof info};
     krafla_model_describe(r->model, &info);
     if (r->prefill_tokens > 0)
@@ -205,5 +197,5 @@ void run_statistics(const struct run *r)
     fprintf(stderr, "positions: %zu, tok/s: %.1f, threads: %d, isa: %s, packed: %d, kv: %s\n",
             krafla_session_length(r->session), rate(r->decode_tokens, r->decode_seconds),
             (int)krafla_session_threads(r->session), krafla_isa(), (int)info.packed,
-            kv_names[r->o->kv]);
+            args_kv_types[r->o->kv]);
 }
