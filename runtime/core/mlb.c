@@ -495,7 +495,6 @@ krafla_status kr_mlb_parse(struct kr_mlb *m, krafla_error *err)
         kr_mlb_close(m);
         return st;
     }
-    memcpy(m->data_sha256, m->file.data_sha256, sizeof m->data_sha256);
     kr_json_free(&m->file.json);
     return KRAFLA_OK;
 }

@@ -30,9 +30,8 @@ struct kr_layer {
 };
 
 struct kr_mlb {
-    struct kr_envelope file;
+    struct kr_envelope file; /* its JSON is freed */
     char name[KR_NAME_CAP], chat[KR_NAME_CAP];
-    char data_sha256[65];
     int32_t vocab, dim, hidden_dim, n_layers, n_heads, n_kv_heads, head_dim, max_seq;
     int32_t window; /* positions a local layer sees, 0: no local layer */
     enum kr_activation activation;

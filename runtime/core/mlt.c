@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AGAIN "download or convert it again"
+
 struct choice {
     const char *name;
     int value;
@@ -45,7 +47,8 @@ static krafla_status choose(const struct kr_json *j, const char *key, const stru
             return KRAFLA_OK;
         }
     }
-    return kr_fail(err, KRAFLA_E_FORMAT, "%s: %s is \"%s\", which this version does not know",
+    return kr_fail(err, KRAFLA_E_FORMAT,
+                   "%s: %s is \"%s\", which this version does not know; get a newer Krafla",
                    j->where, key, name);
 }
 
@@ -250,7 +253,9 @@ krafla_status kr_mlt_open(struct kr_mlt *t, const char *path, krafla_error *err)
         st = check_merges(t, err);
     if (st != KRAFLA_OK)
         kr_mlt_close(t);
-    return st;
+    else
+        kr_json_free(&t->file.json); /* it borrows path */
+    return kr_fail_hint(err, st, AGAIN);
 }
 
 void kr_mlt_close(struct kr_mlt *t)

@@ -62,7 +62,8 @@ static krafla_status measure(const struct kr_map *m, const char *path, struct la
         if (m->size - at < RECORD || u32_at(m->base + at + 4) > longest ||
             u32_at(m->base + at + 4) > m->size - at - RECORD)
             return kr_fail(err, KRAFLA_E_FORMAT,
-                           "%s: token %zu at byte %zu is longer than the longest (%u) or cut off",
+                           "%s: token %zu at byte %zu is longer than the longest (%u) or cut off; "
+                           "download it again",
                            path, l->tokens, at, (unsigned)longest);
         l->text += u32_at(m->base + at + 4);
         at += RECORD + u32_at(m->base + at + 4);
@@ -148,7 +149,8 @@ static krafla_status spell(struct spellings *v, const struct kr_mlt *t, const ch
         const uint8_t *s = kr_mlt_token(t, id, &bytes);
         uint32_t *slot = spelling_slot(v, fnv(fnv_start, s, bytes), s, bytes);
         if (!slot)
-            return kr_fail(err, KRAFLA_E_FORMAT, "%s: the spellings collide too often", path);
+            return kr_fail(err, KRAFLA_E_FORMAT,
+                           "%s: the spellings collide too often; download it again", path);
         if (*slot == 0) /* the first of several with one spelling stands for all */
             *slot = (uint32_t)id + 1;
     }
@@ -219,7 +221,9 @@ static krafla_status make_merges(struct kr_mlt *t, const struct scored *scores,
         if (!append_splits(&list, &v, id, ranks[id]))
             st = kr_fail(err, KRAFLA_E_MEMORY, "%s: out of memory for %zu merges", path, list.n);
         else if (list.n > KR_MLT_MAX_MERGES)
-            st = kr_fail(err, KRAFLA_E_FORMAT, "%s: more than %d merges", path, KR_MLT_MAX_MERGES);
+            st = kr_fail(err, KRAFLA_E_FORMAT,
+                         "%s: more than %d merges; a vocabulary of this shape cannot be used", path,
+                         KR_MLT_MAX_MERGES);
     }
     free(v.slots);
     t->merges = t->owned_merges = list.triples;
@@ -243,8 +247,10 @@ static krafla_status read_tokens(struct kr_mlt *t, const struct kr_map *m, const
         scores[id].id = (uint32_t)id;
         memcpy(&scores[id].score, &bits, sizeof bits);
         if (!(scores[id].score >= -FLT_MAX && scores[id].score <= FLT_MAX))
-            return kr_fail(err, KRAFLA_E_FORMAT, "%s: the score of token %d is not a number", path,
-                           (int)id);
+            return kr_fail(err, KRAFLA_E_FORMAT,
+                           "%s: the score of token %d is not a number; "
+                           "download it again",
+                           path, (int)id);
         const bool byte = id >= FIRST_BYTE && id < FIRST_PIECE;
         /* text never becomes one of the first three: llama2.c has no special tokens in text */
         flags[id] = length && id >= FIRST_BYTE ? KR_TOKEN_MODEL : 0;

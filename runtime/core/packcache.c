@@ -50,7 +50,7 @@ static bool fits(const struct kr_envelope *e, const struct krafla_model *m)
     return e->data_bytes == kr_model_packed_bytes(m) && int_is(j, "pack_version", PACK_VERSION) &&
            string_is(j, "layout_q4", kern_layout[KERN_Q4].name) &&
            string_is(j, "layout_q8", kern_layout[KERN_Q8].name) &&
-           string_is(j, "model_sha256", m->file.data_sha256) &&
+           string_is(j, "model_sha256", m->file.file.data_sha256) &&
            int_is(j, "model_bytes", (int64_t)m->file.file.map.size);
 }
 
@@ -64,6 +64,7 @@ bool kr_packcache_load(struct krafla_model *m, const char *path)
         kr_envelope_close(&m->cache);
         return false;
     }
+    kr_json_free(&m->cache.json); /* it borrows name */
     kr_model_use_packed(m, m->cache.data);
     return true;
 }
@@ -86,7 +87,7 @@ static size_t make_head(uint8_t *head, const struct krafla_model *m, const char 
         "\"layout_q4\":\"%s\",\"layout_q8\":\"%s\",\"min_version\":\"%s\",\"model_bytes\":%zu,"
         "\"model_sha256\":\"%s\",\"pack_version\":%d}",
         m->weights_bytes, sha256, file_bytes, kern_layout[KERN_Q4].name, kern_layout[KERN_Q8].name,
-        ML_VERSION, m->file.file.map.size, m->file.data_sha256, PACK_VERSION);
+        ML_VERSION, m->file.file.map.size, m->file.file.data_sha256, PACK_VERSION);
     memcpy(head, magic, sizeof magic);
     put_u32(head + 8, 1);
     put_u32(head + 12, (size_t)json);

@@ -26,7 +26,7 @@ static void use(const krafla_tokenizer *t, const char *text, size_t bytes)
 {
     static int32_t ids[MAX_IDS];
     static char out[MAX_IDS];
-    for (uint32_t flags = 0; flags < 4; flags++) {
+    for (uint32_t flags = 0; flags < 8; flags++) {
         size_t n, written;
         check(krafla_tokenizer_encode(t, text, bytes, flags, ids, MAX_IDS, &n, NULL) == KRAFLA_OK);
         check(n <= MAX_IDS);

@@ -93,7 +93,7 @@ static void test_every_value_arrives_where_it_belongs(void)
     EXPECT_STR("", err.message);
     EXPECT_STR("tiny", m.name);
     EXPECT_STR("", m.chat);
-    EXPECT_STR(ZEROS16 ZEROS16 ZEROS16 ZEROS16, m.data_sha256);
+    EXPECT_STR(ZEROS16 ZEROS16 ZEROS16 ZEROS16, m.file.data_sha256);
     EXPECT(m.vocab == 4 && m.dim == 32 && m.hidden_dim == 32 && m.n_layers == 1);
     EXPECT(m.n_heads == 2 && m.n_kv_heads == 1 && m.head_dim == 16 && m.max_seq == 99);
     EXPECT(m.window == 7 && m.activation == KR_GELU_TANH && m.tied);
