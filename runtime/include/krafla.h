@@ -8,7 +8,9 @@
  *          sampler or a chat from one at a time.
  * Memory:  *_open/_create hand ownership to the caller, *_close/_free take it
  *          back and accept NULL.  Pointers marked "borrowed" stay the
- *          library's and say until when they are valid.
+ *          library's and say until when they are valid.  Close a model after
+ *          its sessions and a tokenizer after its chats.  Other pointers are
+ *          NULL only where it is said here.  Text is UTF-8.
  * Failure: a call that returns krafla_status fills err (which may be NULL) with
  *          one line: what, where, expected, found, remedy.  Out-pointers are
  *          NULL then.
@@ -26,7 +28,7 @@ typedef enum krafla_status {
     KRAFLA_OK = 0,
     KRAFLA_E_IO = 1,       /* a file could not be read, mapped or written */
     KRAFLA_E_FORMAT = 2,   /* the file is not what its name promises */
-    KRAFLA_E_MEMORY = 3,   /* an allocation failed */
+    KRAFLA_E_MEMORY = 3,   /* there is not enough memory, or not enough threads */
     KRAFLA_E_ARGUMENT = 4, /* the caller broke the contract */
     KRAFLA_E_CPU = 5,      /* this CPU lacks the build's instruction set */
     KRAFLA_E_CONTEXT = 6,  /* no room left in the context */
@@ -46,6 +48,7 @@ typedef struct krafla_chat krafla_chat;
 
 /* ---- the build ---- */
 
+/* "1.2.3" and the name of the instruction set; constants. */
 const char *krafla_version(void);
 const char *krafla_isa(void);
 /* KRAFLA_E_CPU and the missing feature's name if this CPU or its operating
@@ -75,12 +78,14 @@ typedef struct krafla_model_info {
 } krafla_model_info;
 
 void krafla_model_defaults(krafla_model_options *o);
-/* o may be NULL for the defaults. */
+/* Check all of the file at path and make it ready.  o may be NULL for the defaults. */
 krafla_status krafla_model_open(krafla_model **out, const char *path, const krafla_model_options *o,
                                 krafla_error *err);
 void krafla_model_close(krafla_model *m);
+/* Fills as much of *info as its struct_size says. */
 void krafla_model_describe(const krafla_model *m, krafla_model_info *info);
-/* Borrowed until close; the chat template's name is "" if the file names none. */
+/* The model's name and that of its chat template, "" if the file names none; borrowed until
+ * close.  They are the file's words: not fit for a terminal as they are. */
 const char *krafla_model_name(const krafla_model *m);
 const char *krafla_model_chat(const krafla_model *m);
 /* The ids that end a reply by the model's own configuration; borrowed until close. */
@@ -106,24 +111,30 @@ typedef struct krafla_profile {
 } krafla_profile;
 
 void krafla_session_defaults(krafla_session_options *o);
+/* The model must outlive the session.  o may be NULL for the defaults.  All memory a session
+ * needs is taken here. */
 krafla_status krafla_session_create(krafla_session **out, const krafla_model *m,
                                     const krafla_session_options *o, krafla_error *err);
 void krafla_session_free(krafla_session *s);
 
 /* Make the session hold exactly tokens[0..n), n >= 1: the common prefix is kept, the rest is
- * evaluated.  On failure the session holds the part that was evaluated. */
+ * evaluated.  KRAFLA_E_CONTEXT if n is above the context, and tokens that do not exist, change
+ * nothing; after KRAFLA_E_NUMERIC the session holds the part that was evaluated. */
 krafla_status krafla_session_sync(krafla_session *s, const int32_t *tokens, size_t n,
                                   krafla_error *err);
+/* Tokens held; positions there are; threads used. */
 size_t krafla_session_length(const krafla_session *s);
 int32_t krafla_session_context(const krafla_session *s);
 int32_t krafla_session_threads(const krafla_session *s);
 
-/* Logits after the last token, [vocab].  Borrowed until the next sync or free. */
+/* Logits after the last token, [vocab]; NULL before the first sync and after one that failed on
+ * the way.  Borrowed until the next sync or free. */
 const float *krafla_session_logits(const krafla_session *s);
 /* With all_logits: the logits after position pos, which the last step of the last sync (at
  * most n_batch positions) has evaluated.  Borrowed until the next call on this session. */
 krafla_status krafla_session_logits_at(krafla_session *s, size_t pos, const float **logits,
                                        krafla_error *err);
+/* With profile: the seconds so far; else zeros. */
 void krafla_session_profile(const krafla_session *s, krafla_profile *p);
 
 /* ---- tokenizers ---- */
@@ -138,6 +149,7 @@ enum {
 /* Reads .mlt and llama2.c tokenizer.bin. */
 krafla_status krafla_tokenizer_open(krafla_tokenizer **out, const char *path, krafla_error *err);
 void krafla_tokenizer_close(krafla_tokenizer *t);
+/* Ids are below this; a model may have more rows than its tokenizer tokens, or fewer. */
 int32_t krafla_tokenizer_vocab(const krafla_tokenizer *t);
 int32_t krafla_tokenizer_bos(const krafla_tokenizer *t); /* -1: none */
 int32_t krafla_tokenizer_eos(const krafla_tokenizer *t); /* -1: none */
@@ -189,10 +201,11 @@ typedef struct krafla_sampler_options {
 } krafla_sampler_options;
 
 void krafla_sampler_defaults(krafla_sampler_options *o);
+/* Ids from 0 to vocab - 1 will be chosen.  o may be NULL for the defaults. */
 krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
                                     const krafla_sampler_options *o, krafla_error *err);
 void krafla_sampler_free(krafla_sampler *s);
-/* Choose the token that follows history[0..n).  A logit of -infinity is never chosen;
+/* Choose the token that follows history[0..n), by logits[vocab].  A logit of -infinity is never chosen;
  * KRAFLA_E_NUMERIC if one is NaN or +infinity, or all are -infinity. */
 krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const int32_t *history,
                                   size_t n, int32_t *id, krafla_error *err);
