@@ -255,8 +255,7 @@ static const char *const spaces[] = {
     "\u2028", "\u2029", "\u202f",   "\u205f", "\u3000",
 };
 
-/* Bytes of the white space character at the start (or end) of text[0..bytes), 0 if there is none.
- */
+/* Bytes of the white space character at the start (or end) of text[0..bytes), 0: there is none. */
 static size_t space_at(const char *text, size_t bytes, bool at_end)
 {
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++) {

@@ -49,9 +49,7 @@ static const struct sign {
          "convert the checkpoint again with tools/convert.py"),
     SIGN("PK\x03\x04", "a zip archive or a PyTorch checkpoint", "unpack it, or " CONVERT),
     SIGN("\x1f\x8b", "a gzip file", "unpack it"),
-    SIGN("\xfd"
-         "7zXZ",
-         "an xz file", "unpack it"),
+    SIGN("\xfd\x37zXZ", "an xz file", "unpack it"),
     SIGN("\x28\xb5\x2f\xfd", "a zstd file", "unpack it"),
     SIGN("BZh", "a bzip2 file", "unpack it"),
     SIGN("\x80\x02", "a pickled PyTorch checkpoint", CONVERT),
@@ -115,8 +113,7 @@ static krafla_status fail_foreign(const uint8_t *base, size_t size, const char *
                    "%s: is no Krafla file: begins with%s; check the file name", path, hex);
 }
 
-/* Parse "X.Y.Z", up to 5 digits each, to one number that orders like the version; 0 if it is none.
- */
+/* "X.Y.Z", up to 5 digits each, as one number that orders like the version; 0 if it is none. */
 static uint64_t version_number(const char *text)
 {
     uint64_t number = 0;

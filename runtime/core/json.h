@@ -29,8 +29,7 @@ struct kr_json_value {
 struct kr_json {
     const char *text;
     size_t bytes;
-    struct kr_json_value
-        *values; /* keys are values too: an object's pairs are key, value, key, value ... */
+    struct kr_json_value *values; /* an object's pairs are key, value, key, value ... */
     size_t n_values;
     const char *where; /* file name for error messages, borrowed */
 };

@@ -3,9 +3,8 @@
  * Maps whole files and never writes.  That nobody shortens the file while it
  * is mapped is the user's business: no program can prevent it.
  * SPDX-License-Identifier: MIT */
-#define _FILE_OFFSET_BITS                                                                          \
-    64 /* files over 2 GiB on 32-bit systems are an error, not a short map   \
-                              */
+/* Files over 2 GiB on 32-bit systems are an error of ours, not one of open(). */
+#define _FILE_OFFSET_BITS 64
 
 #include "map.h"
 

@@ -4,8 +4,8 @@
  *
  * q4p16x4: a panel is 16 rows, a super-block 2 blocks of 32 k, 576 bytes with f16 scales
  *     | 16 scales of block 0 | 16 scales of block 1 |
- *     | block 0: k 0..3, 16..19 of row 0 | ... of row 15 | k 4..7, 20..23 of row 0 | ... of row 15
- * | block 1 ... |
+ *     | block 0: k 0..3, 16..19 of row 0 | ... of row 15 | k 4..7, 20..23 of row 0 | ...
+ *     | block 1 ...
  *
  * SPDX-License-Identifier: MIT */
 #include "pack.h"

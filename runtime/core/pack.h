@@ -15,7 +15,8 @@ size_t kr_pack_bytes(const struct pack_layout *l, enum kern_wtype w, enum kern_s
 
 /* Pack rows [row0, row1) of the file-layout matrix src [rows][k] into the panels of dst, which
  * points to panel 0 of the whole matrix and is 64-byte aligned.  row0 is a multiple of l->rows;
- * row1 is one, or rows.  False if a scale is infinite or NaN, or a q8 weight is -128: the matrix must be refused. */
+ * row1 is one, or rows.  False if a scale is infinite or NaN, or a q8 weight is -128: the matrix
+ * must be refused. */
 bool kr_pack(void *dst, const struct pack_layout *l, const void *src, enum kern_wtype w,
              enum kern_stype s, size_t rows, size_t k, size_t row0, size_t row1);
 

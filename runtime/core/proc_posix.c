@@ -17,8 +17,9 @@ bool kr_proc_read(const char *root, const char *dir, const char *name, char *tex
     if (fd < 0)
         return false;
     size_t used = 0;
-    for (ssize_t got = 1; got > 0 && used<cap - 1; used += got> 0 ? (size_t)got : 0)
-        got = read(fd, text + used, cap - 1 - used);
+    ssize_t got;
+    while (used < cap - 1 && (got = read(fd, text + used, cap - 1 - used)) > 0)
+        used += (size_t)got;
     close(fd);
     text[used] = '\0';
     return used > 0;

@@ -4,9 +4,8 @@
  * make ISA=scalar fuzz builds <target> from fuzz_<target>.c and this file.  With libFuzzer in its
  * place (here for the model file; its sources are the core and one set of kernels):
  *
- *   clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Iruntime/include -Iruntime/core
- * \
- *       -Iruntime/kernels -o /tmp/fuzz_mlb tests/fuzz/fuzz_mlb.c \
+ *   clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE \
+ *       -Iruntime/include -Iruntime/core -Iruntime/kernels -o /tmp/fuzz_mlb tests/fuzz/fuzz_mlb.c \
  *       runtime/core/{mlb,envelope,json,sha256,error,map_posix,pack}.c
  *   /tmp/fuzz_mlb -max_len=8192 /tmp/corpus tests/fuzz/corpus/fuzz_mlb
  *

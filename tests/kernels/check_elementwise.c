@@ -70,8 +70,7 @@ static void check_rope_angles(struct check *c)
         kern_rope_angles(cs, sn, freq, n, pos);
         for (size_t k = 0; k < 2; k++) {
             for (size_t j = 0; j < 2 * n; j++)
-                mag[j] =
-                    fabs(want[k * 2 * n + j]) + 1e-7; /* its rounding, and 6e-15 of the angle */
+                mag[j] = fabs(want[k * 2 * n + j]) + 1e-7; /* rounding, 6e-15 of the angle */
             check_f32(c, want + k * 2 * n, mag, k ? sn : cs, 2 * n, 1.0);
         }
     }

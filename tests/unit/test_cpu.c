@@ -154,8 +154,8 @@ static void a_quota_of_any_parent_counts(void)
     new_root("cgroup1");
     allow("0-15");
     put("/proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/1\n");
-    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
-        "400000\n"); /* inside the container, /docker/1 is / */
+    /* inside the container, /docker/1 is / */
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000\n");
     put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
     EXPECT(kr_cpu_usable(root, 64, NULL) == 4);
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");

@@ -91,11 +91,10 @@ KR_INLINE vf vf_abs(vf v)
     return (vf){_mm256_andnot_ps(sign, v.lo), _mm256_andnot_ps(sign, v.hi)};
 }
 
-/* Adding 1.5 * 2^23 leaves no fraction bits; the same sequence on every ISA, so zero is always +0.
- */
+/* Adding 1.5 * 2^23 leaves no fraction bits.  On every ISA alike, so that zero is always +0. */
 KR_INLINE vf vf_rint(vf v)
 {
-    const vf magic = vf_set1(12582912.0f);
+    const vf magic = vf_set1(0x1.8p23f);
     return vf_sub(vf_add(v, magic), magic);
 }
 

@@ -1,9 +1,8 @@
-/* avx512vnni/isa.h - AVX-512 (F, BW, DQ, VL) with VNNI: 32 registers of 16 lanes, int8 dot
- * products. SPDX-License-Identifier: MIT */
+/* avx512vnni/isa.h - AVX-512 (F, BW, DQ, VL) with VNNI: 32 registers of 16 lanes, int8 dots.
+ * SPDX-License-Identifier: MIT */
 #ifndef ISA_H
 #define ISA_H
 
-#define ISA_NAME "avx512vnni"
 #define PACK_Q8_NAME "q8p16x4"
 #define PACK_Q4_NAME "q4p16x4"
 

@@ -90,11 +90,10 @@ KR_INLINE vf vf_abs(vf v)
     return _mm512_abs_ps(v);
 }
 
-/* Adding 1.5 * 2^23 leaves no fraction bits; the same sequence on every ISA, so zero is always +0.
- */
+/* Adding 1.5 * 2^23 leaves no fraction bits.  On every ISA alike, so that zero is always +0. */
 KR_INLINE vf vf_rint(vf v)
 {
-    const vf magic = _mm512_set1_ps(12582912.0f);
+    const vf magic = _mm512_set1_ps(0x1.8p23f);
     return _mm512_sub_ps(_mm512_add_ps(v, magic), magic);
 }
 

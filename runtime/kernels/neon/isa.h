@@ -5,7 +5,6 @@
 
 #include "neon_compat.h"
 
-#define ISA_NAME "neon"
 #define PACK_Q8_NAME "q8p16x4s"
 #define PACK_Q4_NAME "q4p16x1"
 

@@ -109,8 +109,7 @@ KR_INLINE vf vf_abs(vf v)
     return VF_MAP1(vabsq_f32, v);
 }
 
-/* Adding 1.5 * 2^23 leaves no fraction bits; the same sequence on every ISA, so zero is always +0.
- */
+/* Adding 1.5 * 2^23 leaves no fraction bits.  On every ISA alike, so that zero is always +0. */
 KR_INLINE vf vf_rint(vf v)
 {
     const vf magic = vf_set1(0x1.8p23f);

@@ -3,7 +3,6 @@
 #ifndef ISA_H
 #define ISA_H
 
-#define ISA_NAME "sse2"
 #define PACK_Q8_NAME "q8p16x4"
 #define PACK_Q4_NAME "q4p16x4"
 

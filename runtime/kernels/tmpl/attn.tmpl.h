@@ -249,8 +249,8 @@ void kern_attend(float *o, float *m, float *l, const float *q, size_t heads,
                  float *scratch)
 {
     const size_t tiles = (heads + ATTN_HEADS - 1) / ATTN_HEADS;
-    for (size_t t = 0; t < tiles;
-         t++) { /* tiles of nearly equal size: 7 heads are 4 + 3, not 6 + 1 */
+    /* Tiles of nearly equal size: 7 heads are 4 + 3, not 6 + 1. */
+    for (size_t t = 0; t < tiles; t++) {
         const size_t h = heads * t / tiles, n = heads * (t + 1) / tiles - h;
         const struct attn_job job = {o + h * kv->head_dim,
                                      m + h,

@@ -15,8 +15,7 @@ static inline float f16_to_f32(uint16_t h)
                    mantissa = h & 1023;
     uint32_t bits;
     if (exponent == 0) {
-        const float f =
-            (float)(int32_t)mantissa * 0x1p-24f; /* a normal float, so nothing flushes */
+        const float f = (float)(int32_t)mantissa * 0x1p-24f; /* normal: nothing flushes */
         memcpy(&bits, &f, sizeof bits);
     } else {
         bits = (exponent == 31 ? 255u : exponent + (127 - 15)) << 23 | mantissa << 13;

@@ -52,8 +52,8 @@ void kern_rope_angles(float *cs, float *sn, const float *freq, size_t n, uint32_
 {
     for (size_t i = 0; i < n; i++) {
         double sine, cosine;
-        rope_sincos((double)pos * (double)freq[i], &sine,
-                    &cosine); /* an exact product below 2^24 */
+        const double angle = (double)pos * (double)freq[i]; /* exact: 24 bits times 24 */
+        rope_sincos(angle, &sine, &cosine);
         cs[2 * i] = cs[2 * i + 1] = (float)cosine;
         sn[2 * i] = (float)-sine;
         sn[2 * i + 1] = (float)sine;
