@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke.collection import Collection
 from invoke.exceptions import Exit
 from invoke.tasks import task
 
 sys.path.insert(0, str(Path(__file__).parent / "scripts"))
-
-from typing import TYPE_CHECKING
 
 from krafla_release import build as build_module
 from krafla_release import doctor as doctor_module
@@ -33,21 +32,21 @@ def finish(code: int) -> None:
 
 
 @task(help={"arch": "x86_64, aarch64 or armv7 (default: this machine's)"})
-def build(_: Context, arch: str = build_module.host_arch()) -> None:
+def build(_: Context, arch: str = "") -> None:
     """Build the programs of every shipped instruction set."""
-    finish(build_module.main(["--arch", arch]))
+    finish(build_module.main(["--arch", arch] if arch else []))
 
 
 @task(help={"archive": "a name in packaging/archives.toml (default: this machine's)"})
-def package(_: Context, archive: str = package_module.default_archive()) -> None:
+def package(_: Context, archive: str = "") -> None:
     """Make dist/krafla-VERSION-ARCHIVE.tar.gz."""
-    finish(package_module.main([archive]))
+    finish(package_module.main([archive] if archive else []))
 
 
 @task(help={"archive": "a name in packaging/archives.toml (default: this machine's)"})
-def smoke(_: Context, archive: str = package_module.default_archive()) -> None:
+def smoke(_: Context, archive: str = "") -> None:
     """Unpack an archive and run everything in it."""
-    finish(smoke_module.main([archive]))
+    finish(smoke_module.main([archive] if archive else []))
 
 
 @task

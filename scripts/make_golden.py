@@ -16,7 +16,6 @@ import argparse
 import dataclasses
 import hashlib
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,10 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import isas
+from krafla_release.project import ROOT, ReleaseError, exit_code, output
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "data" / "golden"
 TOKENS = 40
 WTYPES = ("q8", "q4")
@@ -158,9 +159,6 @@ def make(golden: Golden, out: Path) -> None:
 
 def arithmetic_class(build: Path) -> str:
     """Return fused or unfused, by the table of instruction sets and the directory's name."""
-    sys.path.insert(0, str(ROOT / "scripts"))
-    import isas
-
     name = build.name.split("-")[0]
     arch = next((a for a in isas.CROSS if f"-{a}" in build.name), "x86_64")
     row = next(isa for isa in isas.load(arch) if isa.name == name)
@@ -172,16 +170,7 @@ def logits_hash(build: Path, model: Path, tokens: Sequence[int]) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         dump = Path(scratch) / "logits.f32"
         listed = ",".join(map(str, tokens))
-        command = [
-            str(build / "ml_run"),
-            str(model),
-            "--tokens",
-            listed,
-            "--dump-logits",
-            str(dump),
-        ]
-        print("+", *command, file=sys.stderr)
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        output(build / "ml_run", model, "--tokens", listed, "--dump-logits", dump)
         return hashlib.sha256(dump.read_bytes()).hexdigest()
 
 
@@ -197,7 +186,7 @@ def hashes(builds: Sequence[Path]) -> None:
             for wtype in WTYPES:
                 model = Path(scratch) / f"{wtype}.mlb"
                 if convert.main(["hf", str(directory), str(model), "--wtype", wtype]) != 0:
-                    raise SystemExit(1)
+                    raise ReleaseError(f"{directory}: cannot convert it as {wtype}")
                 for build in builds:
                     found[wtype][arithmetic_class(build)] = logits_hash(build, model, tokens)
         text = json.dumps(found, indent=2, sort_keys=True) + "\n"
@@ -210,10 +199,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--hashes", nargs="+", type=Path, metavar="BUILD", help="write hashes.json")
     args = parser.parse_args(argv)
     if args.hashes:
-        hashes(args.hashes)
-    else:
-        for golden in GOLDENS:
-            make(golden, GOLDEN / golden.name)
+        return exit_code(lambda: hashes([build.resolve() for build in args.hashes]))
+    for golden in GOLDENS:
+        make(golden, GOLDEN / golden.name)
     return 0
 
 

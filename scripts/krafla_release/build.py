@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import isas
 from krafla_release.archives import programs
-from krafla_release.project import ROOT, ReleaseError, run
+from krafla_release.project import ROOT, ReleaseError, exit_code, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,12 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Build one architecture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arch", default=host_arch(), choices=isas.CROSS)
-    try:
-        build_arch(parser.parse_args(argv).arch)
-    except ReleaseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    args = parser.parse_args(argv)
+    return exit_code(lambda: build_arch(args.arch))
 
 
 if __name__ == "__main__":

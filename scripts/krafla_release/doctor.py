@@ -19,9 +19,12 @@ from krafla_release.project import ROOT, version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# The same tools and packages as in scripts/bootstrap.sh; a test compares them.
 TOOLS = {
-    "gcc": "gcc",
+    "gcc": "gcc libc6-dev",
     "make": "make",
+    "git": "git",
+    "python3": "python3",
     "clang-14": "clang-14",
     "clang-format-14": "clang-format-14",
     "shellcheck": "shellcheck",
@@ -29,7 +32,6 @@ TOOLS = {
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
     "arm-linux-gnueabihf-gcc": "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
     "qemu-aarch64": "qemu-user",
-    "qemu-x86_64": "qemu-user",
     "busybox": "busybox",
 }
 FREE_GIB = 4
@@ -98,6 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"Krafla {version()} on {build.host_arch()}, Python {sys.version.split()[0]}")
     print("tools", *tool_lines(), sep="\n")
     print("instruction sets", *(isa_line(*row) for row in testing.sessions().items()), sep="\n")
+    planned = dict.fromkeys(isa.name for isa in isas.load() if not isa.built)
+    print("no kernels yet\n ", ", ".join(planned) or "none")
     free = shutil.disk_usage(ROOT).free / 2**30
     print(f"disk\n  {free:.1f} GiB free{'' if free > FREE_GIB else f', want {FREE_GIB}'}")
     models = sorted(path.parent.name for path in ROOT.glob("models/*/model.safetensors"))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import isas
 from krafla_release import archives, build, testing
 from krafla_release.archives import PROGRAM, Archive, Member
-from krafla_release.project import ROOT, ReleaseError, source_date_epoch, version
+from krafla_release.project import ROOT, ReleaseError, exit_code, source_date_epoch, version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,6 +53,13 @@ def check_contract(archive: Archive, members: list[Member]) -> None:
             f"{archive.name} differs from packaging/{archive.name}.contract; "
             "if that is meant, run package with --update-contract\n" + "\n".join(lines)
         )
+
+
+def update_contract(archive: Archive) -> None:
+    """Write the contract anew; nothing needs to be built for that."""
+    members = members_of(archive, read=lambda _: b"")
+    contract = archives.PACKAGING / f"{archive.name}.contract"
+    contract.write_text(archives.contract_lines(members))
 
 
 def tar_gz(top: str, members: list[Member], epoch: int) -> bytes:
@@ -93,7 +100,10 @@ def package(archive: Archive, directory: Path = DIST) -> Path:
 
 def default_archive() -> str:
     """Return the archive of this machine."""
-    return next(archive.name for archive in archives.load() if archive.arch == build.host_arch())
+    for archive in archives.load():
+        if archive.arch == build.host_arch():
+            return archive.name
+    raise ReleaseError(f"packaging/archives.toml has no archive for {build.host_arch()}: name one")
 
 
 def choose(names: Sequence[str], *, every: bool) -> list[Archive]:
@@ -125,18 +135,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--dist", type=Path, default=DIST, help="where to write (default: dist)")
     args = parser.parse_args(argv)
-    try:
+
+    def work() -> None:
         for archive in choose(args.archive, every=args.all):
             if args.update_contract:
-                contract = archives.PACKAGING / f"{archive.name}.contract"
-                members = members_of(archive, read=lambda _: b"")
-                contract.write_text(archives.contract_lines(members))
+                update_contract(archive)
             else:
                 package(archive, args.dist)
-    except ReleaseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    return exit_code(work)
 
 
 if __name__ == "__main__":

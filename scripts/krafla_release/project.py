@@ -12,9 +12,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION_HEADER = ROOT / "runtime" / "core" / "ml.h"
+LAST_WORDS = 15  # lines of a failed command that an error shows
 
 
 class ReleaseError(Exception):
@@ -22,7 +27,7 @@ class ReleaseError(Exception):
 
 
 def version() -> str:
-    """Return ML_VERSION, the only place where the version stands."""
+    """Return ML_VERSION; tools/mlb has a copy, which a test compares."""
     found = re.search(
         r'^#define ML_VERSION "(\d+\.\d+\.\d+)"$', VERSION_HEADER.read_text(), re.MULTILINE
     )
@@ -35,30 +40,50 @@ def version() -> str:
 
 def source_date_epoch() -> int:
     """Return the time that stands for this source: SOURCE_DATE_EPOCH, or the commit's time."""
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    if given is not None:
-        return int(given)
-    return int(output("git", "log", "-1", "--format=%ct"))
+    given = os.environ.get("SOURCE_DATE_EPOCH") or output("git", "log", "-1", "--format=%ct")
+    if not re.fullmatch(r"\d{1,11}", given):
+        raise ReleaseError(f"SOURCE_DATE_EPOCH is {given!r}, expected seconds since 1970")
+    return int(given)
 
 
 def run(*words: str | Path, env: dict[str, str] | None = None) -> None:
     """Show a command, run it in the checkout and fail if it fails."""
     print("+", shlex.join(map(str, words)), flush=True)
-    code = subprocess.run(words, cwd=ROOT, env=os.environ | (env or {}), check=False).returncode
+    try:
+        code = subprocess.run(words, cwd=ROOT, env=os.environ | (env or {}), check=False).returncode
+    except OSError as error:
+        raise not_started(words[0], error) from None
     if code:
         raise ReleaseError(
             f"{Path(words[0]).name} ended with code {code}: {shlex.join(map(str, words))}"
         )
 
 
-def output(*words: str | Path) -> str:
-    """Return what a command prints, without the last newline."""
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+def output(*words: str | Path, cwd: Path = ROOT) -> str:
+    """Show a command on standard error and return what it prints, without the last newline."""
+    print("+", shlex.join(map(str, words)), file=sys.stderr, flush=True)
+    try:
+        done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise not_started(words[0], error) from None
     if done.returncode:
-        raise ReleaseError(f"{shlex.join(map(str, words))}: {done.stderr.strip()}")
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-LAST_WORDS:]
+        raise ReleaseError("\n".join([f"{words[0]} ended with code {done.returncode}:", *said]))
     return done.stdout.strip()
 
 
-def python() -> Path:
-    """Return the interpreter of the checkout's environment, which is the one that runs this."""
-    return Path(sys.executable)
+def not_started(program: str | Path, error: OSError) -> ReleaseError:
+    """Return the error for a program that is missing or cannot be run."""
+    if isinstance(error, FileNotFoundError):
+        return ReleaseError(f"{program} is not installed: invoke doctor names the package")
+    return ReleaseError(f"{program}: {error.strerror}")
+
+
+def exit_code(action: Callable[[], object]) -> int:
+    """Do a tool's work and return its exit code: 1, and a line on standard error, if it fails."""
+    try:
+        action()
+    except ReleaseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from krafla_release import archives, package
-from krafla_release.project import ROOT, ReleaseError, run
+from krafla_release.project import ROOT, ReleaseError, exit_code, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,21 +60,21 @@ def ask(archive: Path, model: Path, tokenizer: Path) -> None:
             raise ReleaseError(f"ml_run ended with code {done.returncode}")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def quickstart() -> None:
     """Do all of it."""
+    run(sys.executable, "scripts/fetch_models.py", NAME)
+    model, tokenizer = convert(ROOT / "tools")
+    archive = package.package(archives.find(package.default_archive()))
+    ask(archive, model, tokenizer)
+    print(f"\nThe archive is {archive.relative_to(ROOT)}; the model is {model.relative_to(ROOT)}.")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Take no arguments and do it."""
     if argv or (argv is None and sys.argv[1:]):
         print("usage: quickstart", file=sys.stderr)
         return 2
-    try:
-        run(sys.executable, "scripts/fetch_models.py", NAME)
-        model, tokenizer = convert(ROOT / "tools")
-        archive = package.package(archives.find(package.default_archive()))
-        ask(archive, model, tokenizer)
-    except ReleaseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(f"\nThe archive is {archive.relative_to(ROOT)}; the model is {model.relative_to(ROOT)}.")
-    return 0
+    return exit_code(quickstart)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import isas
 from krafla_release import build, package, quickstart
-from krafla_release.project import ROOT, ReleaseError, output, run
+from krafla_release.project import ROOT, ReleaseError, exit_code, output, run
 from krafla_release.testing import not_run
 
 if TYPE_CHECKING:
@@ -184,7 +184,6 @@ def smoke_emulated(release: Release) -> None:
 def smoke_tools(release: Release) -> None:
     """Run the archive's own Python tools, which must find all they need inside it."""
     for tool in ("convert.py", "convert_tokenizer.py", "perplexity.py"):
-        print(f"+ tools/{tool} --help", flush=True)
         output(sys.executable, "-E", "-s", release.home / "tools" / tool, "--help")
 
 
@@ -225,13 +224,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     package.add_arguments(parser)
     args = parser.parse_args(argv)
-    try:
+
+    def work() -> None:
         for archive in package.choose(args.archive, every=args.all):
             smoke(archive)
-    except ReleaseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    return exit_code(work)
 
 
 if __name__ == "__main__":

