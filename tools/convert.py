@@ -2,7 +2,7 @@
 """Convert a checkpoint to an .mlb model file.
 
     python3 tools/convert.py hf ./SmolLM2-135M-Instruct model.mlb --wtype q8
-    python3 tools/convert.py llama2c stories15M.bin stories15M.mlb --wtype q4
+    python3 tools/convert.py llama2c stories42M.bin stories.mlb --wtype q4
 
 What the runtime could not compute is refused by name.  The file is written beside its final name
 and gets that name only after it was read back and the first layers computed the same logits from

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Write a model of random weights, to test and to measure shapes for which there are no real ones.
 
-    python3 tools/gen_random.py --out rand.mlb --wtype q4 --dim 256 --layers 4 --vocab 512
+    python3 tools/gen_random.py --wtype q8 --layers 8 --vocab 1000 --out random.mlb
 
 Blocks are random integers with scales that keep every layer's output near unit size, so logits are
 finite at any depth.  The same options give the same file.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Write a llama2.c tokenizer.bin with made-up tokens, for random test models.
 
-    python3 tools/gen_tokenizer.py --vocab 512 --out tok.bin
+    python3 tools/gen_tokenizer.py --vocab 1000 --out tokenizer.bin
 
 Ids 0 to 2 are <unk>, BOS and EOS, the next 256 the bytes, then printable ASCII, then pieces made
 of earlier ones.  The same arguments give the same file.

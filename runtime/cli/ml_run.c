@@ -14,9 +14,9 @@ static const char examples[] =
     "Examples:\n"
     "  ml_run model.mlb -z tokenizer.mlt --chat auto               chat, one turn per line\n"
     "  ml_run model.mlb -z tokenizer.mlt --chat auto -i \"Hello!\"   one question, one answer\n"
-    "  ml_run model.mlb -z tokenizer.mlt -i \"Once upon a time\" -n 128 -T 0.8 -p 0.9\n"
-    "  ml_run model.mlb --tokens 1,450,3681 -n 32                  ids in, ids out\n"
-    "  ml_run model.mlb --tokens 1,450,3681 --dump-logits l.f32\n";
+    "  ml_run model.mlb -z tokenizer.mlt -i \"The old lighthouse\" -n 200 -T 0.7\n"
+    "  ml_run model.mlb --tokens 1,338,257 -n 20                   ids go in and come out\n"
+    "  ml_run model.mlb --tokens 1,338,257 --dump-logits logits.f32\n";
 
 static struct run_options given = {
     .n = 64,
@@ -36,7 +36,7 @@ static const struct args_option options[] = {
     {"--tokens", "LIST", ARGS_TEXT, &given.tokens, 0, 0, NULL,
      "Prompt as comma-separated token ids.", NULL},
     {"-n", "N", ARGS_INT, &given.n, 1, MAX_ID, NULL,
-     "Positions to run, prompt included; default 64, capped at --ctx. With --chat: the most "
+     "Positions to evaluate, the prompt's too; default 64, at most --ctx. With --chat: the most "
      "tokens of one reply; default: what the context holds.",
      &given.n_given},
     {"--ctx", "N", ARGS_INT, &given.ctx, 1, MAX_ID + 1, NULL,
@@ -142,7 +142,7 @@ static int check_options(const struct run_options *o)
     return ARGS_OK;
 }
 
-/* "1,450,3681" in memory of its own. */
+/* "1,338,257" in memory of its own. */
 static int parse_tokens(const char *list, int32_t vocab, int32_t **ids, size_t *n)
 {
     size_t commas = 0;

@@ -519,3 +519,14 @@ def test_the_float_reference_reads_the_file_back(tmp_path: Path) -> None:
     logits = reference.forward(model.arch, reference.FileWeights(model), tokens, reference.Float())
     want = np.load(GOLDEN / "llama" / "logits.npy")
     assert np.abs(logits - want).max() < 0.1 * np.abs(want).max()
+
+
+def test_the_guide_has_the_options_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        convert.main(["hf", "--help"])
+    options = set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
+    guide = Path(__file__).resolve().parents[2] / "docs" / "user-guide.md"
+    table = (
+        guide.read_text(encoding="utf-8").split("| option of `convert.py` |")[1].split("\n\n")[0]
+    )
+    assert options == set(re.findall(r"^\| `(--[\w-]+)", table, re.MULTILINE))

@@ -7,7 +7,7 @@ forward() is the model; it is written once and computes with one of two arithmet
     Exact   the runtime's own: quantized activations, one float32 chain over the blocks of a row,
             sums over 16 lanes, its exp; equal to a build of the same class (docs/determinism.md)
 
-    PYTHONPATH=tools python3 -m mlb.reference model.mlb 1,450,3681 --exact fused
+    PYTHONPATH=tools python3 -m mlb.reference model.mlb 1,338,257 --exact fused
 """
 
 from __future__ import annotations
