@@ -1,6 +1,6 @@
 /* console.c - whole characters out, one-line messages, Ctrl-C.
  *
- * Portable C11; what needs the system is in console_posix.c.
+ * Portable C11; what needs the system is in console_posix.c and console_win32.c.
  * SPDX-License-Identifier: MIT */
 #include "console.h"
 
@@ -13,7 +13,7 @@ static volatile sig_atomic_t interrupted;
 
 void console_init(void)
 {
-    console_ignore_closed_pipes();
+    console_prepare();
 }
 
 /* ---- text ---- */

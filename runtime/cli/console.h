@@ -2,7 +2,7 @@
  *
  * Text goes to stdout as whole UTF-8 characters and is flushed at once; a
  * terminal gets no control characters from a model.  Messages go to stderr.
- * console_posix.c has what C11 lacks.
+ * console_posix.c and console_win32.c have what C11 lacks.
  * SPDX-License-Identifier: MIT */
 #ifndef CONSOLE_H
 #define CONSOLE_H
@@ -21,7 +21,7 @@ struct console_text {
     size_t n_held;
 };
 
-/* Once, first in main: a closed pipe becomes a write error. */
+/* Once, first in main: a closed pipe becomes a write error, and streams carry bytes unchanged. */
 void console_init(void);
 
 struct console_text console_text(void);
@@ -42,10 +42,11 @@ void console_catch_interrupt(void);
 void console_release_interrupt(void);
 bool console_interrupted(void); /* since the last console_catch_interrupt() */
 
-/* ---- console_posix.c ---- */
+/* ---- console_posix.c, console_win32.c ---- */
 
 bool console_is_terminal(FILE *f);
-void console_ignore_closed_pipes(void);
+/* The system's part of console_init(). */
+void console_prepare(void);
 /* End as a program ends that Ctrl-C has stopped, so that a calling script stops too. */
 _Noreturn void console_die_interrupted(void);
 /* Give the finished file `from` the name `to`, replacing what is there.  False on failure,

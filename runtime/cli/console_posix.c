@@ -12,7 +12,7 @@ bool console_is_terminal(FILE *f)
     return isatty(fileno(f)) == 1;
 }
 
-void console_ignore_closed_pipes(void)
+void console_prepare(void)
 {
     signal(SIGPIPE, SIG_IGN);
 }

@@ -7,7 +7,8 @@
 #include "forward.h"
 
 #include <string.h>
-#include <time.h>
+
+#include "clock.h"
 
 enum {
     PANEL = KERN_LANES,    /* rows that a kernel call starts and ends at */
@@ -35,19 +36,12 @@ void kr_forward_run(struct kr_forward *f, kr_chunk_fn *fn, void *arg, size_t chu
 
 /* ---- time ------------------------------------------------------------------------------- */
 
-static double now(void)
-{
-    struct timespec t;
-    timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The time since the last call goes to this stage. */
 static void end_stage(struct kr_forward *f, enum kr_stage stage)
 {
     if (!f->profile)
         return;
-    const double t = now();
+    const double t = kr_clock_seconds();
     f->seconds[stage] += t - f->mark;
     f->mark = t;
 }
@@ -323,7 +317,7 @@ krafla_status kr_forward_step(struct kr_forward *f, const struct kr_step *s, kra
     const struct kr_mlb *m = f->m;
     const size_t dim = (size_t)m->dim, layers = (size_t)m->n_layers;
     struct by_token b = {.f = f, .s = s, .next_norm = m->layers[0].attn_norm};
-    f->mark = f->profile ? now() : 0;
+    f->mark = f->profile ? kr_clock_seconds() : 0;
 
     each_token(&b, embed_token);
     end_stage(f, KR_STAGE_OTHER);
@@ -347,7 +341,7 @@ krafla_status kr_forward_step(struct kr_forward *f, const struct kr_step *s, kra
 void kr_forward_logits(struct kr_forward *f, size_t row, size_t n, float *logits)
 {
     const size_t dim = (size_t)f->m->dim;
-    f->mark = f->profile ? now() : 0;
+    f->mark = f->profile ? kr_clock_seconds() : 0;
     kern_quantize(f->acts_x, dim, n, 0, n, 0, dim / KERN_BLOCK, f->y + row * dim, dim);
     struct products p = {.w = {&f->m->classifier}, /* [vocab][dim] */
                          .dst = {logits},
