@@ -68,7 +68,7 @@ LDFLAGS += $(static) -Wl,--build-id=none -Wl,-z,noexecstack $(if $(filter 1,$(DE
 other   := $(if $(filter pthread,$(THREADS)),%_single.c,%_pthread.c) %_win32.c $(if $(filter x86_64,$(ARCH)),%_arm.c,%_x86.c)
 core    := $(filter-out $(other),$(wildcard runtime/core/*.c))
 kernels := $(filter-out $(other),$(wildcard runtime/kernels/$(ISA)/*.c))
-cli     := $(filter-out $(wildcard runtime/cli/ml_*.c),$(wildcard runtime/cli/*.c))
+cli     := $(filter-out $(other) $(wildcard runtime/cli/ml_*.c),$(wildcard runtime/cli/*.c))
 ref     := $(wildcard runtime/kernels/ref/*.c)
 checks  := $(wildcard tests/kernels/*.c)
 units   := $(wildcard tests/unit/*.c)
