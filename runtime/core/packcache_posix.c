@@ -1,10 +1,17 @@
 /* packcache_posix.c - a file appears whole or not at all.
+ *
+ * Programs in containers that share the directory may have the same process id
+ * and start at the same time: the temporary file has the time in its name, too,
+ * and must be new.
  * SPDX-License-Identifier: MIT */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "model.h"
+
+enum { NAME_CAP = 4096 + 64 };
 
 static bool write_all(int fd, const void *data, size_t bytes)
 {
@@ -23,11 +30,12 @@ static bool write_all(int fd, const void *data, size_t bytes)
 bool kr_packcache_write(const char *path, const void *head, size_t head_bytes, const void *data,
                         size_t data_bytes)
 {
-    char name[4096 + 32];
-    const int n = snprintf(name, sizeof name, "%s.%ld.tmp", path, (long)getpid());
+    char name[NAME_CAP];
+    const int n = snprintf(name, sizeof name, "%s.%ld-%.0f.tmp", path, (long)getpid(),
+                           1e9 * kr_clock_seconds());
     if (n < 0 || (size_t)n >= sizeof name)
         return false;
-    const int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return false;
     bool ok = write_all(fd, head, head_bytes) && write_all(fd, data, data_bytes) && fsync(fd) == 0;

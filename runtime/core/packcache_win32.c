@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <windows.h>
 
+#include "clock.h"
 #include "model.h"
 
-enum { NAME_CAP = 4096 + 32 };
+enum { NAME_CAP = 4096 + 64 };
 
 static bool write_all(HANDLE file, const void *data, size_t bytes)
 {
@@ -32,10 +33,11 @@ bool kr_packcache_write(const char *path, const void *head, size_t head_bytes, c
 {
     char name[NAME_CAP];
     wchar_t temporary[NAME_CAP], target[NAME_CAP];
-    const int n = snprintf(name, sizeof name, "%s.%lu.tmp", path, GetCurrentProcessId());
+    const int n = snprintf(name, sizeof name, "%s.%lu-%.0f.tmp", path, GetCurrentProcessId(),
+                           1e9 * kr_clock_seconds());
     if (n < 0 || (size_t)n >= sizeof name || !wide(temporary, name) || !wide(target, path))
         return false;
-    const HANDLE file = CreateFileW(temporary, GENERIC_WRITE, 0, NULL, CREATE_ALWAYS, 0, NULL);
+    const HANDLE file = CreateFileW(temporary, GENERIC_WRITE, 0, NULL, CREATE_NEW, 0, NULL);
     if (file == INVALID_HANDLE_VALUE)
         return false;
     bool ok = write_all(file, head, head_bytes) && write_all(file, data, data_bytes) &&

@@ -128,6 +128,20 @@ static void a_place_that_cannot_be_written_is_no_error(void)
     EXPECT(rmdir(cache) == 0);
 }
 
+/* Of a program in another container, with the same process id. */
+static void another_writers_file_is_left_alone(void)
+{
+    char other[600];
+    snprintf(other, sizeof other, "%s.%ld.tmp", cache, (long)getpid());
+    FILE *f = fopen(other, "wb");
+    EXPECT(f && fputs("half", f) >= 0 && fclose(f) == 0);
+    EXPECT(kr_packcache_write(cache, "head", 4, "data", 4));
+    struct stat st;
+    EXPECT(stat(other, &st) == 0 && st.st_size == 4);
+    EXPECT(stat(cache, &st) == 0 && st.st_size == 8);
+    remove(other);
+}
+
 int main(void)
 {
     tiny_path(path, sizeof path, "packcache.mlb");
@@ -136,6 +150,7 @@ int main(void)
     another_model_of_the_same_shape_makes_it_stale();
     a_damaged_cache_is_rewritten();
     a_place_that_cannot_be_written_is_no_error();
+    another_writers_file_is_left_alone();
     remove(path);
     remove(cache);
     return unit_done("test_packcache");
