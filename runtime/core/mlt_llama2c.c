@@ -17,8 +17,8 @@ enum {
     FIRST_PIECE = FIRST_BYTE + 256,
     MAX_TOKEN = 128, /* bytes; llama2.c's own files stay below 30 */
     MAX_FILE = 16 << 20,
-    RECORD = 8, /* score and length */
-    MAX_PROBES = 4096,
+    RECORD = 8,       /* score and length */
+    MAX_PROBES = 256, /* at most half full: 75 are expected at worst among 2 million spellings */
 };
 
 /* What the one allocation of a tokenizer.bin holds; sizes from the first pass over the file. */
