@@ -52,7 +52,7 @@ krafla_status kr_json_double(const struct kr_json *j, size_t object, const char 
                              double max, double *out, krafla_error *err);
 krafla_status kr_json_bool(const struct kr_json *j, size_t object, const char *key, bool *out,
                            krafla_error *err);
-/* Unescaped copy into out[cap], NUL-terminated; a string that does not fit or holds NUL is refused. */
+/* Unescaped copy into out[cap], NUL-terminated; one that does not fit or holds NUL is refused. */
 krafla_status kr_json_string(const struct kr_json *j, size_t object, const char *key, char *out,
                              size_t cap, krafla_error *err);
 /* The array or object itself. */

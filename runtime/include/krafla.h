@@ -4,8 +4,8 @@
  * it.  A session is one token timeline with its own KV cache and logits.
  * Nothing here prints, exits, reads the environment or keeps global state.
  *
- * Threads: a model or tokenizer may be used from any thread; a session, a
- *          sampler or a chat from one at a time.
+ * Threads: a model or tokenizer may be used by several threads at once; a
+ *          session, a sampler or a chat by one at a time.
  * Memory:  *_open/_create hand ownership to the caller, *_close/_free take it
  *          back and accept NULL.  Pointers marked "borrowed" stay the
  *          library's and say until when they are valid.  Close a model after
@@ -13,7 +13,7 @@
  *          NULL only where it is said here.  Text is UTF-8.
  * Failure: a call that returns krafla_status fills err (which may be NULL) with
  *          one line: what, where, expected, found, remedy.  Out-pointers are
- *          NULL then.
+ *          NULL then and counts 0.  Success leaves err as it was.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef KRAFLA_H
@@ -158,8 +158,8 @@ const char *krafla_tokenizer_chat(const krafla_tokenizer *t);
 /* The token spelled exactly `text`, -1 if there is none. */
 int32_t krafla_tokenizer_find(const krafla_tokenizer *t, const char *text);
 
-/* Encode text[0..bytes), any bytes.  Writes min(*n_ids, cap) ids and always sets *n_ids to
- * the full count, so that a call with cap = 0 measures. */
+/* Encode text[0..bytes), any bytes, at most 511 MiB.  Writes min(*n_ids, cap) ids and sets *n_ids
+ * to the full count, so that a call with ids = NULL and cap = 0 measures. */
 krafla_status krafla_tokenizer_encode(const krafla_tokenizer *t, const char *text, size_t bytes,
                                       uint32_t flags, int32_t *ids, size_t cap, size_t *n_ids,
                                       krafla_error *err);
@@ -205,8 +205,8 @@ void krafla_sampler_defaults(krafla_sampler_options *o);
 krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
                                     const krafla_sampler_options *o, krafla_error *err);
 void krafla_sampler_free(krafla_sampler *s);
-/* Choose the token that follows history[0..n), by logits[vocab].  A logit of -infinity is never chosen;
- * KRAFLA_E_NUMERIC if one is NaN or +infinity, or all are -infinity. */
+/* Choose the token that follows history[0..n), by logits[vocab].  A logit of -infinity is never
+ * chosen; KRAFLA_E_NUMERIC if one is NaN or +infinity, or all are -infinity. */
 krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const int32_t *history,
                                   size_t n, int32_t *id, krafla_error *err);
 

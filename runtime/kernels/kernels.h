@@ -28,7 +28,7 @@ enum kern_stype { KERN_F16 = 0, KERN_F32 = 1 }; /* type of a block's scale */
 /* How one weight matrix lies in memory.  A panel holds `rows` rows and all k,
  * as super-blocks of `blocks` k-blocks.  A super-block is
  *
- *     scales of block 0, rows 0..rows-1 | scales of block 1 ... | data of block 0 | data of block 1 ...
+ *     scales of block 0, all rows | scales of block 1 ... | data of block 0 | data of block 1 ...
  *
  * The data of one block, for z = 0, 1, ...: for r in rows: for j in kbytes:
  *   q8  byte(row r, k = z*kbytes + j) ^ xor8                                  z < 32/kbytes
@@ -46,8 +46,9 @@ struct pack_layout {
     uint8_t xor8, xor4;
 };
 
-/* Where block `block` of row `row` begins, in bytes: its scale, and its first `kbytes` of data (z = 0).
- * The next z lies rows * kbytes further.  s_bytes is 2 or 4; d_bytes per row and block 32 (q8) or 16. */
+/* Where block `block` of row `row` begins, in bytes: its scale, and its first `kbytes` of data
+ * (z = 0).  The next z lies rows * kbytes further.  s_bytes is 2 or 4; d_bytes, per row and block,
+ * 32 (q8) or 16 (q4). */
 static inline size_t pack_superblock_offset(const struct pack_layout *l, size_t s_bytes,
                                             size_t d_bytes, size_t k, size_t row, size_t block)
 {
@@ -112,11 +113,12 @@ void kern_embed(float *out, const struct kern_matrix *w, size_t row, float scale
 /* y[i] = (x[i] * (1 / sqrt(mean(x^2) + eps))) * gain[i].  y may be x. */
 void kern_rmsnorm(float *y, const float *x, const float *gain, size_t n, float eps);
 
-void kern_add(float *y, const float *x, size_t n); /* y += x */
-void kern_silu_mul(float *y, const float *gate, const float *up,
-                   size_t n); /* y = gate/(1+exp(-gate)) * up */
-void kern_gelu_mul(float *y, const float *gate, const float *up,
-                   size_t n); /* tanh approximation of GELU */
+/* y += x. */
+void kern_add(float *y, const float *x, size_t n);
+
+/* y = gate / (1 + exp(-gate)) * up; y = GELU(gate) * up, its tanh approximation.  y may be gate. */
+void kern_silu_mul(float *y, const float *gate, const float *up, size_t n);
+void kern_gelu_mul(float *y, const float *gate, const float *up, size_t n);
 
 /* Angles of one position: pair i turns by pos * freq[i], computed in double.
  * cs[2i] = cs[2i+1] = cos, sn[2i] = -sin, sn[2i+1] = sin; n = pairs. */
