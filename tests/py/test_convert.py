@@ -23,7 +23,7 @@ import pytest
 
 import convert
 from mlb import chat, quant, reference
-from mlb.arch import common, llama
+from mlb.arch import common, gemma3, llama
 from mlb.checkpoint import open_safetensors
 from mlb.format import Model, read_model
 
@@ -530,3 +530,37 @@ def test_the_guide_has_the_options_of_the_command_line(capsys: pytest.CaptureFix
         guide.read_text(encoding="utf-8").split("| option of `convert.py` |")[1].split("\n\n")[0]
     )
     assert options == set(re.findall(r"^\| `(--[\w-]+)", table, re.MULTILINE))
+
+
+def gemma_plan(**changes: Any) -> common.Plan:
+    """Return the plan of the golden Gemma with other keys; None leaves a key out."""
+    values = json.loads((GOLDEN / "gemma3" / "config.json").read_text()) | changes
+    return gemma3.plan(common.Config({k: v for k, v in values.items() if v is not None}, "here"))
+
+
+def test_gemma_without_layer_types_has_a_full_layer_after_every_pattern_minus_one() -> None:
+    layers = gemma_plan(layer_types=None, sliding_window_pattern=None, num_hidden_layers=13).arch
+    assert layers.local_layers == (0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12)
+    three = gemma_plan(layer_types=None, sliding_window_pattern=3, num_hidden_layers=7).arch
+    assert three.local_layers == (0, 1, 3, 4, 6)
+
+
+@pytest.mark.parametrize(("local", "there"), [(1e4, True), (1e6, False)], ids=["own", "the same"])
+def test_gemma_has_local_frequencies_where_the_bases_differ(local: float, *, there: bool) -> None:
+    rope = {"rope_theta": 1e6, "rope_local_base_freq": local, "rope_parameters": None}
+    plan = gemma_plan(**rope)
+    assert (plan.arch.local_rope, "rope_freq_local" in plan.constants) == (there, there)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_gemma_has_a_classifier_unless_tied(*, tied: bool) -> None:
+    plan = gemma_plan(tie_word_embeddings=tied)
+    assert ("classifier" in plan.sources, "lm_head.weight" in plan.ignored) == (not tied, tied)
+
+
+def test_any_range_of_turned_rows_is_that_part_of_the_whole() -> None:
+    checkpoint = open_safetensors(GOLDEN / "llama_gqa")
+    source = common.Source("model.layers.0.self_attn.q_proj.weight", head_dim=40)
+    whole = common.load(source, checkpoint)
+    for row0, row1 in ((0, 160), (0, 7), (39, 41), (45, 119), (120, 160), (80, 80)):
+        assert np.array_equal(whole[row0:row1], common.load(source, checkpoint, row0, row1))

@@ -13,7 +13,7 @@ import pytest
 
 import gen_random
 from mlb import quant, reference
-from mlb.format import read_model
+from mlb.format import Model, read_model
 
 SMALL = ["--dim", "64", "--heads", "2", "--layers", "12", "--vocab", "100"]
 
@@ -69,3 +69,48 @@ def test_shapes_that_the_format_does_not_allow_are_refused(
     assert gen_random.main(["--out", str(out), "--wtype", "q8", *options]) == 1
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def written(path: Path, *options: str) -> Model:
+    assert gen_random.main(["--out", str(path), "--wtype", "q8", *options]) == 0
+    return read_model(path)
+
+
+def test_gemma_has_a_window_in_all_but_every_sixth_layer(tmp_path: Path) -> None:
+    model = written(tmp_path / "m.mlb", "--arch", "gemma3", *SMALL)
+    assert model.arch.local_layers == (0, 1, 2, 3, 4, 6, 7, 8, 9, 10)
+    assert (model.arch.window, model.arch.local_rope, model.arch.qk_norm) == (512, True, True)
+    last = -(2 / 32) * 15  # the exponent of the last of 16 pairs
+    for name, base in (("rope_freq", 1e6), ("rope_freq_local", 1e4)):
+        assert np.isclose(model.tensors[name].values[-1], base**last, rtol=1e-5)
+
+
+def test_llama_has_no_window_and_one_rope_base(tmp_path: Path) -> None:
+    model = written(tmp_path / "m.mlb", *SMALL)
+    assert (model.arch.family, model.arch.window, model.arch.local_layers) == ("llama", 0, ())
+    assert np.isclose(model.tensors["rope_freq"].values[-1], 1e4 ** -(30 / 32), rtol=1e-5)
+    assert np.isclose(model.arch.attn_scale, 32**-0.5)
+
+
+@pytest.mark.parametrize("untied", [False, True], ids=["tied", "untied"])
+def test_untied_gives_a_classifier_of_its_own(tmp_path: Path, *, untied: bool) -> None:
+    model = written(tmp_path / "m.mlb", *SMALL, *(["--untied"] if untied else []))
+    assert ("classifier" in model.tensors) == untied
+
+
+def test_scales_are_positive_and_norms_near_one(tmp_path: Path) -> None:
+    model = written(tmp_path / "m.mlb", *SMALL)
+    scale = model.tensors["layers.3.wq"].values["d"].astype(np.float64) * 73.6 * 8
+    assert 0.5 <= round(float(scale.min()), 2) < 0.6
+    assert 1.4 < round(float(scale.max()), 2) <= 1.5
+    norm = model.tensors["layers.3.attn_norm"].values
+    assert abs(float(norm.mean()) - 1) < 0.1
+    assert 0.05 < float(norm.std()) < 0.2
+
+
+def test_rows_do_not_depend_on_how_many_are_made_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gen_random, "SLICE", 64 * 30)  # 100 rows in steps of 30
+    model = written(tmp_path / "m.mlb", *SMALL)
+    assert model.tensors["embed"].values.shape == (100, 2)

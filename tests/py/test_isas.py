@@ -79,6 +79,12 @@ def test_isas_prints_names_of_an_architecture_as_json(capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out) == ["neon", "scalar"]
 
 
+def test_isas_table_is_narrowed_by_kernels_and_by_what_ships() -> None:
+    assert "scalar" not in {row.name for row in isas.load("x86_64", ship=True)}
+    assert "scalar" in {row.name for row in isas.load("x86_64")}
+    assert all(row.built for row in isas.load(built=True))
+
+
 def test_isas_prints_one_field_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert isas.main(["--arch", "x86_64", "--field", "needs"]) == 0
     assert "avx2 fma f16c" in capsys.readouterr().out.splitlines()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import isas
 import lint_layout
 
 GUARD = "#ifndef A_H\n#define A_H\n#endif\n"
@@ -133,3 +134,58 @@ def test_lint_compares_the_user_guide_with_the_table(tmp_path: Path) -> None:
     assert "docs/user-guide.md: ISA mmx is not in isas.txt" in found
     assert any("no row for ISA avx2" in line for line in found)
     assert not any("sse2" in line for line in found)
+
+
+def file_findings(root: Path, name: str, data: bytes) -> list[str]:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return list(lint_layout.check_file(root, Path(name), {}))
+
+
+LICENCE = b"# SPDX-License-Identifier: MIT\n"
+IF = b"/* SPDX-License-Identifier: MIT */\n#if X\n#endif\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "findings"),
+    [
+        ("docs/a.bin", b"x" * 200_000, 0),
+        ("docs/a.bin", b"x" * 200_001, 1),
+        ("tests/data/a.bin", b"x" * 200_001, 0),
+        ("docs/a.bin", b"\xff", 0),
+        ("docs/a.md", b"TO" + b"DO", 1),
+        ("tests/fuzz/corpus/a", b"\xff TO" + b"DO", 0),
+        ("tools/a.py", LICENCE + b"x = 1\n" * 598, 0),
+        ("tools/a.py", LICENCE + b"x = 1\n" * 599, 1),
+        ("tools/a.py", LICENCE + b"def f():\n" + b"    g()\n" * 59, 0),
+        ("tools/a.py", LICENCE + b"def f():\n" + b"    g()\n" * 60, 1),
+        ("docs/a.md", b"# a\n" * 700, 0),
+        ("runtime/core/a.c", IF, 1),
+        ("runtime/core/a_posix.c", IF, 0),
+        ("runtime/core/a_tables.c", IF * 600, 0),
+        ("docs/a.md", IF, 0),
+    ],
+)
+def test_lint_applies_to_each_kind_of_file_its_own_rules(
+    tmp_path: Path, name: str, data: bytes, findings: int
+) -> None:
+    assert findings == len(file_findings(tmp_path, name, data))
+
+
+def test_lint_wants_the_same_files_in_every_instruction_set(tmp_path: Path) -> None:
+    for isa in isas.load(built=True):
+        folder = tmp_path / "runtime" / "kernels" / isa.name
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (*lint_layout.ISA_FILES, "fp_x86.c"):
+            (folder / name).touch()
+    assert list(lint_layout.check_isa_folders(tmp_path)) == []
+    folder = tmp_path / "runtime" / "kernels" / "avx2"
+    (folder / "vec.h").rename(folder / "extra.c")
+    missing, extra = lint_layout.check_isa_folders(tmp_path)
+    assert missing.startswith("runtime/kernels/avx2/vec.h: missing")
+    assert extra.startswith("runtime/kernels/avx2/extra.c: not one of")
+
+
+def test_lint_names_a_missing_guide(tmp_path: Path) -> None:
+    assert list(lint_layout.check_guide(tmp_path)) == ["docs/user-guide.md: missing"]

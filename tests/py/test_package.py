@@ -201,3 +201,20 @@ def test_check_refuses_an_unknown_step(capsys: pytest.CaptureFixture[str]) -> No
 def test_quickstart_takes_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert quickstart.main(["x"]) == 2
     assert capsys.readouterr().err == "usage: quickstart\n"
+
+
+def test_archive_is_found_by_its_name() -> None:
+    assert archives.find("linux-aarch64") == Archive("linux-aarch64", "aarch64")
+
+
+def test_contract_is_written_anew_without_building(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    want = archives.find("linux-armv7hf").contract
+    for path in archives.PACKAGING.iterdir():
+        shutil.copy(path, tmp_path)
+    (tmp_path / "linux-armv7hf.contract").write_text("0644 old\n")
+    monkeypatch.setattr(archives, "PACKAGING", tmp_path)
+    monkeypatch.setattr(build, "build_arch", pytest.fail)
+    assert package.main(["--update-contract", "linux-armv7hf"]) == 0
+    assert (tmp_path / "linux-armv7hf.contract").read_text() == want

@@ -104,3 +104,28 @@ def test_a_text_that_is_too_short_is_named(
 ) -> None:
     assert perplexity.main([*programs, "--ctx", "512"]) == 1
     assert "120 tokens do not fill a window of 512" in capsys.readouterr().err
+
+
+def test_a_tokenizer_that_fails_is_an_error(
+    programs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ml_tok").write_text("#!/bin/sh\necho 'error: no such tokenizer' >&2\nexit 1\n")
+    assert perplexity.main([*programs, "--ctx", "16"]) == 1
+    assert "ml_tok: error: no such tokenizer" in capsys.readouterr().err
+
+
+def test_logits_that_are_not_whole_rows_are_refused(
+    programs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = ML_RUN.replace("logits.tofile", "logits.ravel()[1:].tofile")
+    (tmp_path / "ml_run").write_text(f"#!{sys.executable}\n{code}")
+    assert perplexity.main([*programs, "--ctx", "16"]) == 1
+    assert "wrote 4095 logits for 16 positions" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("chunks", "noted"), [("3", False), ("4", True)], ids=["enough", "fewer"])
+def test_fewer_windows_than_asked_for_are_noted(
+    programs: list[str], capsys: pytest.CaptureFixture[str], chunks: str, *, noted: bool
+) -> None:
+    assert perplexity.main([*programs, "--ctx", "41", "--chunks", chunks]) == 0
+    assert ("note: the text fills 3 of 4 windows" in capsys.readouterr().err) == noted

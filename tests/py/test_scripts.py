@@ -132,3 +132,18 @@ def test_pins_are_exact_and_stand_in_pyproject_only() -> None:
     assert len(packages) > 10
     assert all("==" in name for name in packages if name != "krafla[quickstart]")
     assert not list(compdb.ROOT.glob("*requirements*.txt"))
+
+
+def test_a_command_with_a_bad_end_is_an_error() -> None:
+    with pytest.raises(project.ReleaseError, match="sh ended with code 7: sh -c 'exit 7'"):
+        project.run("sh", "-c", "exit 7")
+
+
+def test_a_header_without_a_version_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(project, "ROOT", tmp_path)
+    monkeypatch.setattr(project, "VERSION_HEADER", tmp_path / "ml.h")
+    (tmp_path / "ml.h").write_text('#define ML_VERSION "1.2"\n')
+    with pytest.raises(project.ReleaseError, match=r"^ml\.h: no line #define ML_VERSION"):
+        project.version()

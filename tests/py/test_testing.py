@@ -86,3 +86,45 @@ def test_doctor_lists_every_session_and_tool(capsys: pytest.CaptureFixture[str])
     assert doctor.main([]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in (*testing.sessions(), *doctor.TOOLS))
+
+
+def test_build_for_another_machine_runs_through_what_the_makefile_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
+    monkeypatch.setattr(build, "build_dir", pytest.fail)
+    assert testing.runner(row("neon", "aarch64")) == {}
+
+
+def test_session_without_its_tools_is_announced_and_builds_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(testing, "missing_tool", lambda _: "qemu-arm not installed")
+    monkeypatch.setattr(build, "make", pytest.fail)
+    assert testing.main(["test-neon-armv7"]) == 0
+    assert capsys.readouterr().out == "not run: test-neon-armv7: qemu-arm not installed\n"
+
+
+def test_fuzzing_without_clang_is_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(build, "make", pytest.fail)
+    assert testing.main(["fuzz"]) == 0
+    assert capsys.readouterr().out == "not run: fuzz: clang not installed\n"
+
+
+def test_fastest_is_the_first_build_that_runs_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = isas.load("x86_64", built=True)
+    monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
+    monkeypatch.setattr(build, "build_dir", lambda isa: tmp_path / isa.name)
+    monkeypatch.setattr(build, "make", lambda *_: None)
+    for isa in rows:
+        fake_build(tmp_path / isa.name, 0 if isa.name in ("sse2", "scalar") else 3)
+    assert testing.fastest().name == "sse2"
+    for isa in rows:
+        fake_build(tmp_path / isa.name, 3)
+    with pytest.raises(ReleaseError, match="no build in runtime"):
+        testing.fastest()

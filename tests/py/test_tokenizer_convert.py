@@ -91,6 +91,12 @@ REFUSED: dict[str, tuple[str, Callable[[Json], object]]] = {
     "is not spelled in bytes": ("gpt2", lambda s: s["model"]["vocab"].update({"世": 711})),
     "token ids": ("gpt2", lambda s: s["model"]["vocab"].update({"xyzzy": 1 << 24})),
     "added_tokens: expected a list": ("gpt2", lambda s: s.update(added_tokens=5)),
+    "normalizer Prepend: prepend =": (
+        "llama",
+        lambda s: s["normalizer"]["normalizers"][0].update(prepend="x"),
+    ),
+    "model: vocab is no object of ids": ("gpt2", lambda s: s["model"]["vocab"].update(x="y")),
+    "decoder: expected an object": ("gpt2", lambda s: s.update(decoder=5)),
     "added token": ("gpt2", lambda s: s["added_tokens"][0].update(id=True)),
     "is not valid Unicode": ("llama", lambda s: s["model"]["vocab"].update({"\ud800": 999})),
     "byte token in small letters": ("llama", lambda s: s["model"]["vocab"].update({"<0xab>": 999})),
