@@ -92,10 +92,10 @@ def fastest() -> isas.Isa:
 def check_sanitized() -> None:
     """Run the tests of the fastest build under the address, undefined and thread sanitizers."""
     isa = fastest()
-    asan = {"B": "build/asan", "DEBUG": "1", "EXTRA_CFLAGS": SANITIZERS}
+    asan = {"B": f"build/{isa.name}-asan", "DEBUG": "1", "EXTRA_CFLAGS": SANITIZERS}
     build.make(isa, "test", variables=asan)
     build.make(isa, "e2e", variables=asan)
-    tsan = {"B": "build/tsan", "DEBUG": "1", "EXTRA_CFLAGS": "-fsanitize=thread"}
+    tsan = {"B": f"build/{isa.name}-tsan", "DEBUG": "1", "EXTRA_CFLAGS": "-fsanitize=thread"}
     build.make(isa, "test", variables=tsan)
 
 
