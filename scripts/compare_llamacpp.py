@@ -18,7 +18,6 @@ import json
 import math
 import statistics
 import sys
-import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ import numpy as np
 
 import fetch_models
 import gguf_to_hf
-from krafla_release.project import ROOT, ReleaseError, output
+from krafla_release.project import ROOT, ReleaseError, output, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,8 +78,7 @@ def peer_source() -> Path:
     output(*pip, "install", "-q", "scikit-build-core")
     options = ["-q", "--no-deps", "--no-binary=llama-cpp-python", "--no-build-isolation"]
     output(*pip, "download", *options, "-d", PEERS, "llama-cpp-python")
-    with tarfile.open(next(PEERS.glob("llama_cpp_python-*.tar.gz"))) as archive:
-        archive.extractall(PEERS, filter="data")
+    unpack(next(PEERS.glob("llama_cpp_python-*.tar.gz")), PEERS)
     return next(PEERS.glob("llama_cpp_python-*/vendor/llama.cpp"))
 
 

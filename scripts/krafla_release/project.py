@@ -11,7 +11,8 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
+import tarfile
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,6 +78,19 @@ def not_started(program: str | Path, error: OSError) -> ReleaseError:
     if isinstance(error, FileNotFoundError):
         return ReleaseError(f"{program} is not installed: invoke doctor names the package")
     return ReleaseError(f"{program}: {error.strerror}")
+
+
+def unpack(archive: Path, place: Path) -> None:
+    """Unpack the files and directories of a tar archive; nothing gets out of `place`."""
+    with tarfile.open(archive) as tar:
+        members = [member for member in tar if member.isreg() or member.isdir()]
+        for member in members:
+            path = PurePosixPath(member.name)
+            if path.is_absolute() or ".." in path.parts:
+                raise ReleaseError(f"{archive}: {member.name} would be written outside of {place}")
+        # Debian 12's Python 3.11.2 has no filters, newer ones warn when none is chosen.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(place, members)  # noqa: S202  (checked above)
 
 
 def exit_code(action: Callable[[], object]) -> int:

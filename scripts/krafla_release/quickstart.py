@@ -11,13 +11,12 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from krafla_release import archives, package
-from krafla_release.project import ROOT, ReleaseError, exit_code, run
+from krafla_release.project import ROOT, ReleaseError, exit_code, run, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +49,7 @@ def convert(tools: Path) -> tuple[Path, Path]:
 def ask(archive: Path, model: Path, tokenizer: Path) -> None:
     """Unpack the archive somewhere else and start it as a user would."""
     with tempfile.TemporaryDirectory(prefix="krafla-quickstart-") as temporary:
-        with tarfile.open(archive) as tar:
-            tar.extractall(temporary, filter="data")
+        unpack(archive, Path(temporary))
         (home,) = Path(temporary).iterdir()
         words = ["./ml_run", str(model), *question(tokenizer)]
         print(f"+ cd {home} && {shlex.join(words)}", flush=True)

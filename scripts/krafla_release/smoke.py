@@ -18,13 +18,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import isas
-from krafla_release import build, package, quickstart
+from krafla_release import build, package, project, quickstart
 from krafla_release.project import ROOT, ReleaseError, exit_code, output, run
 from krafla_release.testing import not_run
 
@@ -116,8 +115,7 @@ def unpack(archive: Archive, place: Path) -> Path:
     path = package.DIST / f"{package.file_name(archive)}.tar.gz"
     if not path.is_file():
         raise ReleaseError(f"{path.relative_to(ROOT)} is not there: invoke package")
-    with tarfile.open(path) as tar:
-        tar.extractall(place, filter="data")
+    project.unpack(path, place)
     return place / package.file_name(archive)
 
 

@@ -218,3 +218,28 @@ def test_contract_is_written_anew_without_building(
     monkeypatch.setattr(build, "build_arch", pytest.fail)
     assert package.main(["--update-contract", "linux-armv7hf"]) == 0
     assert (tmp_path / "linux-armv7hf.contract").read_text() == want
+
+
+def test_archive_unpacks_with_its_modes_also_where_python_has_no_filters(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(package.tar_gz("krafla-1", MEMBERS, EPOCH))
+    project.unpack(path, tmp_path / "out")
+    modes = {
+        file.relative_to(tmp_path / "out").as_posix(): file.stat().st_mode & 0o777
+        for file in (tmp_path / "out").rglob("*")
+        if file.is_file()
+    }
+    assert modes == {f"krafla-1/{member.path}": member.mode for member in MEMBERS}
+
+
+@pytest.mark.parametrize("name", ["/absolute", "../outside", "a/../../outside"])
+def test_archive_that_would_write_outside_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as tar:
+        tar.addfile(tarfile.TarInfo(name))
+    with pytest.raises(ReleaseError, match="would be written outside"):
+        project.unpack(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
