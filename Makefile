@@ -55,11 +55,11 @@ B := build/$(ISA)$(if $(CROSS),-$(ARCH))$(if $(filter pthread,$(THREADS)),-pt)$(
 # Float results are part of the contract: no contraction, no reassociation, no fast-math, ever.
 BASE := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla \
         -ffp-contract=off -fno-math-errno -ffile-prefix-map=$(CURDIR)=. \
-        -D_GNU_SOURCE -Iruntime/include -Iruntime/core -Iruntime/kernels -Iruntime/kernels/$(ISA) -Iruntime/kernels/tmpl
+        -D_GNU_SOURCE -Iruntime/include -Iruntime/core -Iruntime/kernels $(if $(filter 1,$(ASM)),-Iruntime/kernels/$(ISA)/asm) -Iruntime/kernels/$(ISA) -Iruntime/kernels/tmpl
 OPT  := $(if $(filter 1,$(DEBUG)),-O1 -g -fno-omit-frame-pointer,-O2 -DNDEBUG)
 KOPT := $(if $(filter 1,$(DEBUG)),-O1 -g -fno-omit-frame-pointer,-O3 -DNDEBUG)
 CORE_CFLAGS := $(BASE) $(OPT) -DKR_ISA='"$(ISA)"' -DKR_ISA_NEEDS='"$(needs)"' $(if $(filter pthread,$(THREADS)),-pthread) $(EXTRA_CFLAGS)
-KERN_CFLAGS := $(BASE) $(KOPT) $(flags) -DKR_FUSED=$(if $(filter fused,$(class)),1,0) -DKR_ASM=$(ASM) $(EXTRA_CFLAGS)
+KERN_CFLAGS := $(BASE) $(KOPT) $(flags) -DKR_FUSED=$(if $(filter fused,$(class)),1,0) $(EXTRA_CFLAGS)
 static  := $(if $(findstring -fsanitize,$(EXTRA_CFLAGS)),,-static)
 LDFLAGS += $(static) -Wl,--build-id=none -Wl,-z,noexecstack $(if $(filter 1,$(DEBUG)),,-s) $(if $(filter pthread,$(THREADS)),-pthread) $(filter -fsanitize%,$(EXTRA_CFLAGS))
 

@@ -25,6 +25,8 @@ import numpy as np
 
 import fetch_models
 import gguf_to_hf
+import isas
+from krafla_release import build
 from krafla_release.project import ROOT, ReleaseError, output, unpack
 
 if TYPE_CHECKING:
@@ -217,9 +219,14 @@ class Case:
     theirs: Path
 
 
+def row_of(level: str) -> isas.Isa:
+    """Return our row of a level."""
+    return next(isa for isa in isas.load(build.host_arch()) if isa.name == level)
+
+
 def measure_ours(case: Case) -> dict[str, float]:
     """Tokens per second of one ml_bench process."""
-    program = ROOT / "build" / f"{case.level}-pt" / "ml_bench"
+    program = build.build_dir(row_of(case.level)) / "ml_bench"
     words = [program, case.ours, "-n", TOKENS, "-t", case.threads, "-r", 1, "--json"]
     done = json.loads(output(*map(str, words)))
     return {name: float(done[name]["median"]) for name in ("prefill", "decode")}
@@ -258,7 +265,7 @@ def collect_cases(levels: Sequence[str], threads: Sequence[int]) -> list[Case]:
     MODELS.mkdir(parents=True, exist_ok=True)
     for level in levels:
         peer_build(level)
-        output("make", f"ISA={level}", "THREADS=pthread")
+        build.make(row_of(level), "all")
     quantize = PEERS / levels[0] / "bin" / "llama-quantize"
     cases = []
     for fmt in FORMATS:

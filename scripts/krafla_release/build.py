@@ -33,17 +33,23 @@ def cross(isa: isas.Isa) -> str:
     return "" if isa.arch == host_arch() else isa.cross
 
 
-def build_dir(isa: isas.Isa, *, threads: bool = True) -> Path:
-    """Return where the Makefile puts a row's build."""
-    name = isa.name + (f"-{isa.arch}" if cross(isa) else "") + ("-pt" if threads else "")
-    return ROOT / "build" / name
+def has_asm(isa: isas.Isa) -> bool:
+    """Return whether a row has inner loops in assembly, which it has only where they are faster."""
+    return (ROOT / "runtime" / "kernels" / isa.name / "asm").is_dir()
+
+
+def build_dir(isa: isas.Isa) -> Path:
+    """Return where the Makefile puts a row's release build: threads, and assembly if it has any."""
+    words = [isa.name, *([isa.arch] if cross(isa) else []), "pt", *(["asm"] * has_asm(isa))]
+    return ROOT / "build" / "-".join(words)
 
 
 def make(
-    isa: isas.Isa, *goals: str, threads: bool = True, variables: Mapping[str, str] | None = None
+    isa: isas.Isa, *goals: str, release: bool = True, variables: Mapping[str, str] | None = None
 ) -> None:
-    """Run make for one row, with more of the Makefile's variables if given."""
-    words = [f"ISA={isa.name}", f"THREADS={'pthread' if threads else '1'}"]
+    """Run make for one row as it is released, or plainly: one thread and no assembly."""
+    words = [f"ISA={isa.name}"]
+    words += ["THREADS=pthread", f"ASM={int(has_asm(isa))}"] if release else []
     words += [f"CROSS={cross(isa)}"] if cross(isa) else []
     words += [f"{name}={value}" for name, value in (variables or {}).items()]
     jobs = f"-j{os.cpu_count() or 1}"

@@ -8,8 +8,8 @@
  * not matter.  One vpmaddwd adds the halves.
  *
  * Q8: one column multiplies |w| with sign(w)*a: two products are at most 2*127*127 = 32258, exact
- * in 16 bits because neither is ever -128.  Many columns share a block widened to 16 bits and use
- * vpmaddwd on activations of 16 bits, in the order that widening gives: (k0, k2), (k1, k3).
+ * in 16 bits because neither is ever -128.  Many columns share a block widened to 16 bits, with
+ * activations of 16 bits in the order that widening gives: even (k0, k2) and odd (k1, k3).
  * SPDX-License-Identifier: MIT */
 #ifndef DOT_H
 #define DOT_H
@@ -28,9 +28,10 @@ struct dot_acts {
     int16_t *wide;  /* [blocks][cols][32], quads as k0 k2 k1 k3 */
     float *d;       /* [blocks][cols] */
     int32_t *start; /* [blocks][cols]: two int16, -8 * sum of (k0, k1), (k2, k3) of all quads */
+    int32_t *cross; /* [blocks][cols]: -sum of k0*k1 + k2*k3 of all quads, for asm/dot_sums.h */
 };
 
-enum { DOT_ACT_BYTES = 32 + 64 + 2 * 4 }; /* per block and column */
+enum { DOT_ACT_BYTES = 32 + 64 + 3 * 4 }; /* per block and column */
 
 KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
 {
@@ -38,7 +39,8 @@ KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
     int8_t *q = (int8_t *)acts;
     int16_t *wide = (int16_t *)(q + KERN_BLOCK * n);
     float *d = (float *)(wide + KERN_BLOCK * n);
-    return (struct dot_acts){q, wide, d, (int32_t *)(d + n)};
+    int32_t *start = (int32_t *)(d + n);
+    return (struct dot_acts){q, wide, d, start, start + n};
 }
 
 KR_INLINE __m256i dot_broadcast(const void *p)
@@ -117,63 +119,58 @@ KR_INLINE void dot_scale(float *sums, vf dot, vf scale, float d)
 
 /* ---- many columns -------------------------------------------------------------------------- */
 
-/* A block unpacked for them, in steps of 64 bytes: the two ymm of one multiplication.
- * Q4: 8 steps of four bytes of k; Q8: 16 steps of two words. */
+/* A block unpacked for them, in steps of 64 bytes: the two ymm of the panel's rows.
+ * Q4: 8 steps of four bytes of k; Q8: 8 pairs of steps of two words, even and odd. */
 struct dot_weights {
     KR_ALIGNED(64) uint8_t step[16][64];
+    KR_ALIGNED(64) int32_t cross[16]; /* Q8: -sum of even * odd by row, for asm/dot_sums.h */
 };
 
-KR_INLINE void dot_unpack(enum kern_wtype wtype, struct dot_weights *u, const uint8_t *quads)
+KR_INLINE void dot_store(void *p, __m256i v)
 {
+    _mm256_store_si256((__m256i *)p, v);
+}
+
+KR_INLINE void dot_unpack_q4(struct dot_weights *u, const uint8_t *quads)
+{
+    const __m256i nibble = _mm256_set1_epi8(15);
     for (int half = 0; half < 64; half += 32) {
-        if (wtype == KERN_Q4) {
-            const __m256i nibble = _mm256_set1_epi8(15);
-            for (int z = 0; z < 4; z++) {
-                const __m256i w = dot_load(quads + 64 * z + half);
-                const __m256i high = _mm256_and_si256(_mm256_srli_epi16(w, 4), nibble);
-                _mm256_store_si256((__m256i *)(u->step[z] + half), _mm256_and_si256(w, nibble));
-                _mm256_store_si256((__m256i *)(u->step[4 + z] + half), high);
-            }
-        } else {
-            for (int z = 0; z < 8; z++) {
-                const __m256i sign = _mm256_set1_epi8(-128);
-                const __m256i w = _mm256_xor_si256(dot_load(quads + 64 * z + half), sign);
-                const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8);
-                _mm256_store_si256((__m256i *)(u->step[2 * z] + half), even);
-                _mm256_store_si256((__m256i *)(u->step[2 * z + 1] + half), _mm256_srai_epi16(w, 8));
-            }
+        for (int z = 0; z < 4; z++) {
+            const __m256i w = dot_load(quads + 64 * z + half);
+            dot_store(u->step[z] + half, _mm256_and_si256(w, nibble));
+            dot_store(u->step[4 + z] + half, _mm256_and_si256(_mm256_srli_epi16(w, 4), nibble));
         }
     }
 }
 
-KR_INLINE __m256i dot_add(enum kern_wtype wtype, __m256i sum, __m256i w, __m256i v)
+KR_INLINE void dot_unpack_q8(struct dot_weights *u, const uint8_t *quads)
 {
-    return wtype == KERN_Q4 ? _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, v))
-                            : _mm256_add_epi32(sum, _mm256_madd_epi16(w, v));
+    const __m256i sign = _mm256_set1_epi8(-128);
+    for (int half = 0; half < 64; half += 32) {
+        __m256i cross = _mm256_setzero_si256();
+        for (int z = 0; z < 8; z++) {
+            const __m256i w = _mm256_xor_si256(dot_load(quads + 64 * z + half), sign);
+            const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8);
+            const __m256i odd = _mm256_srai_epi16(w, 8);
+            dot_store(u->step[2 * z] + half, even);
+            dot_store(u->step[2 * z + 1] + half, odd);
+            cross = _mm256_sub_epi32(cross, _mm256_madd_epi16(even, odd));
+        }
+        dot_store((uint8_t *)u->cross + half, cross);
+    }
 }
+
+#include <dot_sums.h>
 
 /* TILE_COLS columns from `at` on, with sums[TILE_COLS][16]. */
 KR_INLINE void dot_tile(enum kern_wtype wtype, float *sums, const struct dot_weights *u, vf scale,
                         const struct dot_acts *a, size_t at)
 {
-    const int steps = wtype == KERN_Q4 ? 8 : 16, column = 4 * steps;
-    const int8_t *x =
-        wtype == KERN_Q4 ? a->q + KERN_BLOCK * at : (const int8_t *)(a->wide + KERN_BLOCK * at);
     __m256i lo[TILE_COLS], hi[TILE_COLS];
-    KR_UNROLL
-    for (int c = 0; c < TILE_COLS; c++)
-        lo[c] = hi[c] =
-            wtype == KERN_Q4 ? dot_broadcast(a->start + at + c) : _mm256_setzero_si256();
-    KR_UNROLL_BY_2
-    for (int z = 0; z < steps; z++) {
-        const __m256i w_lo = dot_load(u->step[z]), w_hi = dot_load(u->step[z] + 32);
-        KR_UNROLL
-        for (int c = 0; c < TILE_COLS; c++) {
-            const __m256i v = dot_broadcast(x + column * c + 4 * z);
-            lo[c] = dot_add(wtype, lo[c], w_lo, v);
-            hi[c] = dot_add(wtype, hi[c], w_hi, v);
-        }
-    }
+    if (wtype == KERN_Q4)
+        dot_sums_q4(lo, hi, u, a, at);
+    else
+        dot_sums_q8(lo, hi, u, a, at);
     const __m256i one = _mm256_set1_epi16(1);
     KR_UNROLL
     for (int c = 0; c < TILE_COLS; c++) {
@@ -190,7 +187,10 @@ KR_INLINE void dot_block_cols(enum kern_wtype wtype, float *sums, const uint8_t 
     size_t c = 0;
     if (n >= TILE_COLS) {
         struct dot_weights u;
-        dot_unpack(wtype, &u, quads);
+        if (wtype == KERN_Q4)
+            dot_unpack_q4(&u, quads);
+        else
+            dot_unpack_q8(&u, quads);
         for (; c + TILE_COLS <= n; c += TILE_COLS)
             dot_tile(wtype, sums + 16 * c, &u, scale, a, at + c);
     }

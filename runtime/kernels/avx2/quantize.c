@@ -20,13 +20,20 @@ static int32_t start_block(const int8_t *q)
     return _mm_cvtsi128_si32(_mm_mullo_epi16(s2, _mm_set1_epi16(-8)));
 }
 
-/* 16 words out of 16 bytes, quads as k0 k2 k1 k3. */
-static void widen_half(int16_t *wide, const int8_t *q)
+/* 16 words out of 16 bytes, quads as k0 k2 k1 k3; returns k0*k1 + k2*k3 in lanes. */
+static __m128i widen_half(int16_t *wide, const int8_t *q)
 {
     const __m128i v = _mm_loadu_si128((const __m128i *)q);
     const __m128i even = _mm_srai_epi16(_mm_slli_epi16(v, 8), 8), odd = _mm_srai_epi16(v, 8);
     _mm_storeu_si128((__m128i *)wide, _mm_unpacklo_epi32(even, odd));
     _mm_storeu_si128((__m128i *)(wide + 8), _mm_unpackhi_epi32(even, odd));
+    return _mm_madd_epi16(even, odd);
+}
+
+static int32_t sum_lanes(__m128i v)
+{
+    const __m128i s2 = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s2, _mm_shuffle_epi32(s2, 0xB1)));
 }
 
 void kern_quantize(void *acts, size_t k, size_t cols, size_t col0, size_t col1, size_t block0,
@@ -39,8 +46,9 @@ void kern_quantize(void *acts, size_t k, size_t cols, size_t col0, size_t col1, 
             int8_t *q = a.q + KERN_BLOCK * at;
             a.d[at] = quantize_block(q, x + KERN_BLOCK * (b - block0));
             a.start[at] = start_block(q);
-            widen_half(a.wide + KERN_BLOCK * at, q);
-            widen_half(a.wide + KERN_BLOCK * at + 16, q + 16);
+            int16_t *wide = a.wide + KERN_BLOCK * at;
+            a.cross[at] =
+                -sum_lanes(_mm_add_epi32(widen_half(wide, q), widen_half(wide + 16, q + 16)));
         }
     }
 }
