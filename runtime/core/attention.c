@@ -110,11 +110,11 @@ void kr_attention(struct kr_forward *f, const struct kr_step *s, size_t layer, s
 
     a.segment0 = from / KERN_SEGMENT;
     a.segments = (to - 1) / KERN_SEGMENT + 1 - a.segment0;
-    if (tokens > 1 || a.segments == 1 || !kr_forward_split(f, work)) {
-        kr_forward_run(f, whole_chunk, &a, heads * tokens, work);
+    if (tokens > 1 || a.segments == 1 || !kr_pool_worth(f->pool, work)) {
+        kr_pool_share(f->pool, whole_chunk, &a, heads * tokens, work);
         return;
     }
-    kr_forward_run(f, segment_chunk, &a, heads * a.segments, work);
+    kr_pool_share(f->pool, segment_chunk, &a, heads * a.segments, work);
     for (size_t head = 0; head < heads; head++)
         merge(&a, first, head, head, a.segments);
 }

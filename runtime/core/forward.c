@@ -12,27 +12,11 @@
 
 enum {
     PANEL = KERN_LANES,    /* rows that a kernel call starts and ends at */
-    SMALL_WORK = 1 << 18,  /* multiplications below which the pool is not asked */
     CHUNKS_PER_THREAD = 4, /* so that a slow thread can be helped */
     FFN_ROWS = KERN_BLOCK, /* hidden rows per inner step of a batch: gate and up stay in cache */
     MANY_TOKENS = 8,       /* from here on norms and RoPE are worth the pool */
     MAX_PARTS = 3,         /* matrices of one dispatch */
 };
-
-bool kr_forward_split(const struct kr_forward *f, uint64_t work)
-{
-    return work >= SMALL_WORK && kr_pool_threads(f->pool) > 1;
-}
-
-void kr_forward_run(struct kr_forward *f, kr_chunk_fn *fn, void *arg, size_t chunks, uint64_t work)
-{
-    if (kr_forward_split(f, work)) {
-        kr_pool_run(f->pool, fn, arg, chunks);
-        return;
-    }
-    for (size_t i = 0; i < chunks; i++)
-        fn(arg, i, 0);
-}
 
 /* ---- time ------------------------------------------------------------------------------- */
 
@@ -91,8 +75,8 @@ static void multiply(struct kr_forward *f, struct products *p)
     }
     const uint64_t work = rows * p->w[0]->k * p->cols;
     const size_t wanted = kr_pool_threads(f->pool) * CHUNKS_PER_THREAD;
-    p->chunks = !kr_forward_split(f, work) ? 1 : wanted < p->panels ? wanted : p->panels;
-    kr_forward_run(f, product_chunk, p, p->chunks, work);
+    p->chunks = !kr_pool_worth(f->pool, work) ? 1 : wanted < p->panels ? wanted : p->panels;
+    kr_pool_share(f->pool, product_chunk, p, p->chunks, work);
 }
 
 /* ---- by token ------------------------------------------------------------------------------- */
@@ -111,7 +95,7 @@ struct by_token {
 static void each_token(const struct by_token *b, kr_chunk_fn *fn)
 {
     const size_t tokens = b->s->cols - b->first;
-    kr_forward_run(b->f, fn, (void *)b, tokens, tokens >= MANY_TOKENS ? SMALL_WORK : 0);
+    kr_pool_share(b->f->pool, fn, (void *)b, tokens, tokens >= MANY_TOKENS ? KR_SMALL_WORK : 0);
 }
 
 /* acts_x[t] = quantize(rmsnorm(x[t])) among the tokens that are alive                  [dim] */
@@ -231,8 +215,8 @@ static void gate_and_up(struct kr_forward *f, const struct kr_layer *layer, size
     n.blocks = (size_t)f->m->hidden_dim / KERN_BLOCK;
     const uint64_t work = 2 * (uint64_t)f->m->hidden_dim * (uint64_t)f->m->dim * cols;
     const size_t wanted = kr_pool_threads(f->pool) * CHUNKS_PER_THREAD;
-    n.chunks = !kr_forward_split(f, work) ? 1 : wanted < n.blocks ? wanted : n.blocks;
-    kr_forward_run(f, ffn_chunk, &n, n.chunks, work);
+    n.chunks = !kr_pool_worth(f->pool, work) ? 1 : wanted < n.blocks ? wanted : n.blocks;
+    kr_pool_share(f->pool, ffn_chunk, &n, n.chunks, work);
 }
 
 /* ---- a layer -------------------------------------------------------------------------------- */

@@ -75,12 +75,6 @@ krafla_status kr_forward_step(struct kr_forward *f, const struct kr_step *s, kra
 /* logits[n][vocab] of rows [row, row + n) of f->y, n <= max(1, batch). */
 void kr_forward_logits(struct kr_forward *f, size_t row, size_t n, float *logits);
 
-/* Used by forward.c and attention.c: run chunks on the pool, or on the caller if it is not
- * worth waking anyone for `work` multiplications (more than 2^32 where size_t has 32 bits). */
-void kr_forward_run(struct kr_forward *f, kr_chunk_fn *fn, void *arg, size_t chunks, uint64_t work);
-/* Is it worth it? */
-bool kr_forward_split(const struct kr_forward *f, uint64_t work);
-
 /* attention.c: f->att[t] for tokens [first, cols) of the step; layer's K and V are stored. */
 void kr_attention(struct kr_forward *f, const struct kr_step *s, size_t layer, size_t first);
 

@@ -24,4 +24,10 @@ void kr_pool_run(struct kr_pool *p, kr_chunk_fn *fn, void *arg, size_t chunks);
 /* Runs will follow soon: sleeping workers had better wake up now. */
 void kr_pool_wake(struct kr_pool *p);
 
+/* threads.c: waking the pool pays from KR_SMALL_WORK multiplications on. */
+enum { KR_SMALL_WORK = 1 << 18 };
+bool kr_pool_worth(const struct kr_pool *p, uint64_t work);
+/* kr_pool_run, or all chunks on the caller as thread 0 if it is not worth it. */
+void kr_pool_share(struct kr_pool *p, kr_chunk_fn *fn, void *arg, size_t chunks, uint64_t work);
+
 #endif
