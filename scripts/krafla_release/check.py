@@ -31,6 +31,9 @@ LANES = 2
 SHOWING = threading.Lock()
 NOX = [sys.executable, "-m", "nox", "--no-error-on-missing-interpreters", "-s"]
 
+# Emulated end to end, a row of it takes longer than all native ones together.
+BY_HAND = ("armv7",)
+
 
 @dataclasses.dataclass(frozen=True)
 class Result:
@@ -46,7 +49,8 @@ class Result:
 def steps() -> dict[str, list[str]]:
     """Return the steps and their commands, in order."""
     fetch = [sys.executable, "scripts/fetch_models.py", "--optional"]
-    names = ["lint", "types", *testing.sessions(), "tests", "cmake", "asan", "fuzz"]
+    rows = [name for name, isa in testing.sessions().items() if isa.arch not in BY_HAND]
+    names = ["lint", "types", *rows, "tests", "cmake", "asan", "fuzz"]
     plan = {"models": fetch} | {name: [*NOX, name] for name in names}
     return plan | {name: [*NOX, name, "--", "--all"] for name in ("package", "smoke")}
 
@@ -113,6 +117,9 @@ def summary(results: list[Result]) -> str:
         lines.append(f"  {result.step:24} {word:7} {counts:30} {result.seconds:6.1f} s")
     for result in results:
         lines += [f"  not run, {result.step}: {reason}" for reason in result.not_run]
+    for name, isa in testing.sessions().items():
+        if isa.arch in BY_HAND:
+            lines.append(f"  not run, {name}: takes minutes; by hand: .venv/bin/nox -s {name}")
     passed, failed = (sum(getattr(r, name) for r in results) for name in ("passed", "failed"))
     return "\n".join([*lines, "", f"{passed} passed, {failed} failed"])
 
