@@ -14,8 +14,8 @@
 
 /* sum of column `c`: two halves of the rows, in ymm c and ymm 4 + c. */
 #define DOT_SUMS                                                                                   \
-    [lo0] "+x"(lo[0]), [lo1] "+x"(lo[1]), [lo2] "+x"(lo[2]), [lo3] "+x"(lo[3]),                    \
-        [hi0] "+x"(hi[0]), [hi1] "+x"(hi[1]), [hi2] "+x"(hi[2]), [hi3] "+x"(hi[3])
+    [lo0] "+x"(lo[0]), [lo1] "+x"(lo[1]), [lo2] "+x"(lo[2]), [lo3] "+x"(lo[3]), [hi0] "+x"(hi[0]), \
+        [hi1] "+x"(hi[1]), [hi2] "+x"(hi[2]), [hi3] "+x"(hi[3])
 
 /* One column times 4 bytes of k: weights in ymm8 (rows 0-7) and ymm9 (rows 8-15). */
 #define DOT_Q4_COLUMN(c, at)                                                                       \
@@ -27,19 +27,16 @@
 
 #define DOT_Q4_STEP(z)                                                                             \
     "vmovdqa 64*" z "(%[w]), %%ymm8\n\t"                                                           \
-    "vmovdqa 64*" z "+32(%[w]), %%ymm9\n\t"                                                        \
-    DOT_Q4_COLUMN("0", "4*" z)                                                                     \
-    DOT_Q4_COLUMN("1", "32+4*" z)                                                                  \
-    DOT_Q4_COLUMN("2", "64+4*" z)                                                                  \
-    DOT_Q4_COLUMN("3", "96+4*" z)
+    "vmovdqa 64*" z "+32(%[w]), %%ymm9\n\t" DOT_Q4_COLUMN("0", "4*" z)                             \
+        DOT_Q4_COLUMN("1", "32+4*" z) DOT_Q4_COLUMN("2", "64+4*" z) DOT_Q4_COLUMN("3", "96+4*" z)
 
 KR_INLINE void dot_sums_q4(__m256i lo[TILE_COLS], __m256i hi[TILE_COLS],
                            const struct dot_weights *u, const struct dot_acts *a, size_t at)
 {
     for (int c = 0; c < TILE_COLS; c++)
         lo[c] = hi[c] = dot_broadcast(a->start + at + c);
-    __asm__(DOT_Q4_STEP("0") DOT_Q4_STEP("1") DOT_Q4_STEP("2") DOT_Q4_STEP("3")
-            DOT_Q4_STEP("4") DOT_Q4_STEP("5") DOT_Q4_STEP("6") DOT_Q4_STEP("7")
+    __asm__(DOT_Q4_STEP("0") DOT_Q4_STEP("1") DOT_Q4_STEP("2") DOT_Q4_STEP("3") DOT_Q4_STEP("4")
+                DOT_Q4_STEP("5") DOT_Q4_STEP("6") DOT_Q4_STEP("7")
             : DOT_SUMS
             : [w] "r"(u->step), [x] "r"(a->q + KERN_BLOCK * at), "m"(*u)
             : "xmm8", "xmm9", "xmm10", "xmm11", "memory");
@@ -62,11 +59,9 @@ KR_INLINE void dot_sums_q4(__m256i lo[TILE_COLS], __m256i hi[TILE_COLS],
     "vmovdqa 128*" z "(%[w]), %%ymm8\n\t"                                                          \
     "vmovdqa 128*" z "+32(%[w]), %%ymm9\n\t"                                                       \
     "vmovdqa 128*" z "+64(%[w]), %%ymm10\n\t"                                                      \
-    "vmovdqa 128*" z "+96(%[w]), %%ymm11\n\t"                                                      \
-    DOT_Q8_COLUMN("0", "8*" z)                                                                     \
-    DOT_Q8_COLUMN("1", "64+8*" z)                                                                  \
-    DOT_Q8_COLUMN("2", "128+8*" z)                                                                 \
-    DOT_Q8_COLUMN("3", "192+8*" z)
+    "vmovdqa 128*" z "+96(%[w]), %%ymm11\n\t" DOT_Q8_COLUMN("0", "8*" z)                           \
+        DOT_Q8_COLUMN("1", "64+8*" z) DOT_Q8_COLUMN("2", "128+8*" z)                               \
+            DOT_Q8_COLUMN("3", "192+8*" z)
 
 KR_INLINE void dot_sums_q8(__m256i lo[TILE_COLS], __m256i hi[TILE_COLS],
                            const struct dot_weights *u, const struct dot_acts *a, size_t at)
@@ -77,8 +72,8 @@ KR_INLINE void dot_sums_q8(__m256i lo[TILE_COLS], __m256i hi[TILE_COLS],
         lo[c] = _mm256_add_epi32(column, row_lo);
         hi[c] = _mm256_add_epi32(column, row_hi);
     }
-    __asm__(DOT_Q8_STEP("0") DOT_Q8_STEP("1") DOT_Q8_STEP("2") DOT_Q8_STEP("3")
-            DOT_Q8_STEP("4") DOT_Q8_STEP("5") DOT_Q8_STEP("6") DOT_Q8_STEP("7")
+    __asm__(DOT_Q8_STEP("0") DOT_Q8_STEP("1") DOT_Q8_STEP("2") DOT_Q8_STEP("3") DOT_Q8_STEP("4")
+                DOT_Q8_STEP("5") DOT_Q8_STEP("6") DOT_Q8_STEP("7")
             : DOT_SUMS
             : [w] "r"(u->step), [x] "r"(a->wide + KERN_BLOCK * at), "m"(*u)
             : "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory");
