@@ -36,7 +36,7 @@ from mlb.checkpoint import (
     open_safetensors,
     read_json,
 )
-from mlb.envelope import AGAIN, FormatError, write_failure
+from mlb.envelope import AGAIN, FormatError, check_target, write_failure
 from mlb.format import (
     MAX_STOP_IDS,
     TensorSource,
@@ -221,6 +221,7 @@ def self_check(job: Job, written: Path) -> None:
 
 def convert(job: Job, out: Path) -> str:
     """Write, check, and only then give the file its name."""
+    check_target(out)
     needed, free = data_bytes(job), shutil.disk_usage(out.parent).free
     if needed > free:
         raise FormatError(

@@ -27,7 +27,7 @@ CHATS = ("chatml", "gemma", "llama2", "smollm", "zephyr")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Convert one tokenizer; 0: written, 1: refused or failed, 2: wrong usage."""
+    """Convert one tokenizer; 0: written, 1: refused or failed, 2: wrong usage, 130: Ctrl-C."""
     summary = __doc__.splitlines()[0]
     parser = argparse.ArgumentParser(prog="convert_tokenizer.py", description=summary)
     parser.add_argument("source", type=Path, metavar="tokenizer.json")
@@ -46,6 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as e:
         print(f"error: {write_failure(args.output, e)}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        return 130
     print(
         f"{args.output}: {result.pipeline.kind}, {len(result.tokens)} tokens, "
         f"{len(result.merges)} merges, bos {result.bos}{' (added)' if result.add_bos else ''}, "

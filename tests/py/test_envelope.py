@@ -100,6 +100,22 @@ def test_the_new_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> Non
     assert (tmp_path / "plain").stat().st_mode == (tmp_path / "a").stat().st_mode
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_only_a_regular_file_is_replaced(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to("elsewhere")
+    else:
+        path.mkdir()
+    before = path.lstat()
+    with pytest.raises(FormatError, match="out: is there and is not a regular file: give another"):
+        envelope.write(path, "mlb", {}, [b"x"], 1)
+    assert before.st_ino == path.lstat().st_ino
+    assert [path] == list(tmp_path.iterdir())
+
+
 def test_a_header_over_1_mib_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="the format allows 1048576"):
         envelope.write(tmp_path / "a", "mlt", {"x": "y" * (1 << 20)}, [], 0)

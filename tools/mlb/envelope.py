@@ -454,9 +454,16 @@ def write_failure(path: Path, error: OSError) -> str:
     return f"{path}: {error.strerror}{full}"
 
 
+def check_target(path: Path) -> None:
+    """Refuse to replace what is not a regular file: a device, a pipe or a link would be gone."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise FormatError(f"{path}: is there and is not a regular file: give another name")
+
+
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
     """A file that becomes `path` when the block ends well, and disappears when it does not."""
+    check_target(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
