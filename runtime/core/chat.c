@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "tokenizer_added.h"
 
 enum { MAX_SPECIALS = 2 };
 
@@ -110,6 +111,16 @@ struct writer {
     krafla_error *err;
     krafla_status status; /* the first failure; later writes do nothing */
 };
+
+bool kr_chat_spells(const uint8_t *text, size_t bytes)
+{
+    for (size_t i = 0; i < N_TEMPLATES * MAX_SPECIALS; i++) {
+        const char *special = templates[i / MAX_SPECIALS].specials[i % MAX_SPECIALS];
+        if (special && strlen(special) == bytes && memcmp(special, text, bytes) == 0)
+            return true;
+    }
+    return false;
+}
 
 const char *krafla_chat_name(size_t index)
 {

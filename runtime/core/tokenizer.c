@@ -118,6 +118,13 @@ static void learn_cuts(krafla_tokenizer *t)
     }
 }
 
+/* Some tokenizers have the tokens that open and end a turn as ordinary added ones; a message that
+ * spells one must not become it, whatever the file says. */
+static bool is_special(const struct kr_added *token)
+{
+    return (token->flags & KR_TOKEN_SPECIAL) || kr_chat_spells(token->text, token->bytes);
+}
+
 static bool index_added(krafla_tokenizer *t)
 {
     const struct kr_mlt *m = &t->mlt;
@@ -133,6 +140,8 @@ static bool index_added(krafla_tokenizer *t)
         if (!(token.flags & KR_TOKEN_ADDED))
             continue;
         token.text = kr_mlt_token(m, id, &token.bytes);
+        if (is_special(&token))
+            token.flags |= KR_TOKEN_SPECIAL;
         struct kr_added_set *set = token.flags & KR_TOKEN_NORMALIZED ? &t->normal : &t->raw;
         set->tokens[set->n++] = token;
     }

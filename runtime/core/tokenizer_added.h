@@ -9,6 +9,9 @@
 
 #include "mlt.h"
 
+/* Whether a chat template (chat.c) spells this as one of its special tokens. */
+bool kr_chat_spells(const uint8_t *text, size_t bytes);
+
 /* A spelling to look for; text is borrowed. */
 struct kr_added {
     const uint8_t *text;

@@ -45,7 +45,7 @@ def plain_tokenizer(path: Path, vocab: int) -> Path:
     return path
 
 
-def tokenizer_json(path: Path, base: str, specials: Sequence[str]) -> Path:
+def tokenizer_json(path: Path, base: str, specials: Sequence[str], *, special: bool = True) -> Path:
     """Write a tokenizer.json of tests/data with more special tokens."""
     spec = json.loads((TOKENIZERS / f"{base}.json").read_text(encoding="utf-8"))
     added_ids = [token["id"] for token in spec["added_tokens"]]
@@ -59,16 +59,16 @@ def tokenizer_json(path: Path, base: str, specials: Sequence[str]) -> Path:
                 "lstrip": False,
                 "rstrip": False,
                 "normalized": False,
-                "special": True,
+                "special": special,
             }
         )
     path.write_text(json.dumps(spec), encoding="utf-8")
     return path
 
 
-def chat_tokenizer(path: Path, name: str, base: str | None = None) -> Path:
+def chat_tokenizer(path: Path, name: str, base: str | None = None, *, special: bool = True) -> Path:
     """Write an .mlt with what the chat template needs; its tokenizer.json stays beside it."""
     usual, specials = CHATS[name]
-    source = tokenizer_json(path.with_suffix(".json"), base or usual, specials)
+    source = tokenizer_json(path.with_suffix(".json"), base or usual, specials, special=special)
     assert convert_tokenizer.main([str(source), str(path), "--chat", name]) == 0
     return path

@@ -176,10 +176,12 @@ def test_a_later_turn_continues_after_the_reply(
             assert want[1 if stopped else 0 :] == got, text
 
 
+@pytest.mark.parametrize("special", [True, False], ids=["special", "ordinary"])
 @pytest.mark.parametrize("name", sorted(CHATS))
-def test_special_tokens_in_a_message_stay_text(name: str, tmp_path: Path) -> None:
+def test_special_tokens_in_a_message_stay_text(name: str, *, special: bool, tmp_path: Path) -> None:
     base = "gpt2" if name == "smollm" else None  # "digits" cannot spell every letter
-    with krafla.Tokenizer.open(chat_tokenizer(tmp_path / "t.mlt", name, base)) as tokenizer:
+    path = chat_tokenizer(tmp_path / "t.mlt", name, base, special=special)
+    with krafla.Tokenizer.open(path) as tokenizer:
         chat = krafla.Chat(tokenizer)
         specials = {tokenizer.find(text) for text in ("<s>", *CHATS[name][1], ENDS[name])}
         harmless = chat.turn("x", system="y")
