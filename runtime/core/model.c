@@ -103,7 +103,13 @@ static krafla_status load_matrices(struct krafla_model *m, const char *path,
         return kr_model_check(m, path, threads, err);
     if (o->pack == KRAFLA_PACK_CACHE && kr_packcache_load(m, path))
         return KRAFLA_OK;
-    const krafla_status st = kr_model_pack(m, path, threads, err);
+    /* The cache outlives this file: one of damaged weights would be taken for their repaired file's.
+     */
+    krafla_status st = KRAFLA_OK;
+    if (o->pack == KRAFLA_PACK_CACHE)
+        st = kr_envelope_verify(&m->file.file, path, err);
+    if (st == KRAFLA_OK)
+        st = kr_model_pack(m, path, threads, err);
     if (st == KRAFLA_OK && o->pack == KRAFLA_PACK_CACHE)
         kr_packcache_save(m, path);
     return st;

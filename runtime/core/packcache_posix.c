@@ -2,9 +2,11 @@
  *
  * Programs in containers that share the directory may have the same process id
  * and start at the same time: the temporary file has the time in its name, too,
- * and must be new.
+ * and must be new.  A signal that ends the program waits until that file has
+ * its name or is gone.
  * SPDX-License-Identifier: MIT */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -13,11 +15,28 @@
 
 enum { NAME_CAP = 4096 + 64 };
 
+static const int ending[] = {SIGHUP, SIGINT, SIGTERM};
+
+/* Whether one of the signals in `ending` has come; they are blocked. */
+static bool any_came(void)
+{
+    sigset_t came;
+    if (sigpending(&came) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+        if (sigismember(&came, ending[i]) == 1)
+            return true;
+    }
+    return false;
+}
+
 static bool write_all(int fd, const void *data, size_t bytes)
 {
     const uint8_t *at = data;
     while (bytes > 0) {
-        const size_t most = 1u << 30; /* below the limit of one write() on every system */
+        if (any_came())
+            return false;
+        const size_t most = 1u << 24; /* a moment, and below the limit of one write() */
         const ssize_t n = write(fd, at, bytes < most ? bytes : most);
         if (n <= 0)
             return false;
@@ -27,8 +46,8 @@ static bool write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-bool kr_packcache_write(const char *path, const void *head, size_t head_bytes, const void *data,
-                        size_t data_bytes)
+static bool write_file(const char *path, const void *head, size_t head_bytes, const void *data,
+                       size_t data_bytes)
 {
     char name[NAME_CAP];
     const int n = snprintf(name, sizeof name, "%s.%ld-%.0f.tmp", path, (long)getpid(),
@@ -43,5 +62,18 @@ bool kr_packcache_write(const char *path, const void *head, size_t head_bytes, c
     ok = ok && rename(name, path) == 0;
     if (!ok)
         unlink(name);
+    return ok;
+}
+
+bool kr_packcache_write(const char *path, const void *head, size_t head_bytes, const void *data,
+                        size_t data_bytes)
+{
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        sigaddset(&signals, ending[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, &before);
+    const bool ok = write_file(path, head, head_bytes, data, data_bytes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ok;
 }

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include <glob.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -142,6 +144,42 @@ static void another_writers_file_is_left_alone(void)
     remove(other);
 }
 
+/* The header stays: the repaired file would be taken for the one that the cache was made from. */
+static void a_damaged_model_leaves_no_cache(void)
+{
+    write_model(1);
+    remove(cache);
+    FILE *f = fopen(path, "r+b");
+    EXPECT(f && fseek(f, -1, SEEK_END) == 0);
+    const int last = fgetc(f);
+    EXPECT(fseek(f, -1, SEEK_END) == 0 && fputc(last ^ 1, f) != EOF && fclose(f) == 0);
+    krafla_model *m;
+    krafla_error err;
+    const krafla_model_options o = {.struct_size = sizeof o, .pack = KRAFLA_PACK_CACHE};
+    EXPECT(krafla_model_open(&m, path, &o, &err) == KRAFLA_E_FORMAT);
+    EXPECT(strstr(err.message, "damaged: the data's SHA-256 is") != NULL);
+    struct stat st;
+    EXPECT(stat(cache, &st) != 0);
+}
+
+/* A signal that is waiting to end the program stops the writing, and nothing is left behind. */
+static void a_signal_leaves_no_half_file(void)
+{
+    sigset_t term, before;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, &before);
+    raise(SIGTERM);
+    EXPECT(!kr_packcache_write(cache, "head", 4, "data", 4));
+    int number;
+    EXPECT(sigwait(&term, &number) == 0);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    glob_t left;
+    char pattern[600];
+    snprintf(pattern, sizeof pattern, "%s*", cache);
+    EXPECT(glob(pattern, 0, NULL, &left) == GLOB_NOMATCH);
+}
+
 int main(void)
 {
     tiny_path(path, sizeof path, "packcache.mlb");
@@ -151,6 +189,8 @@ int main(void)
     a_damaged_cache_is_rewritten();
     a_place_that_cannot_be_written_is_no_error();
     another_writers_file_is_left_alone();
+    a_damaged_model_leaves_no_cache();
+    a_signal_leaves_no_half_file();
     remove(path);
     remove(cache);
     return unit_done("test_packcache");
