@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 NAME = "smollm2-135m-instruct"
 CHECKPOINT = ROOT / "models" / NAME
 CONVERTED = ROOT / "build" / "models"
-QUESTION = "What is the capital of France?"
+# Both arithmetic classes answer it alike: no token of the answer is less than 0.9 ahead of the next.
+QUESTION = "What is the capital of Japan?"
+ANSWER = "Tokyo"
 
 
 def question(tokenizer: Path) -> list[str]:

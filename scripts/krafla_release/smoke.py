@@ -193,8 +193,8 @@ def smoke_real(release: Release) -> None:
     model, tokenizer = quickstart.convert(release.home / "tools")
     done = release.call("ml_run", model, *quickstart.question(tokenizer))
     print(done.stdout.strip())
-    if "Paris" not in done.stdout:
-        raise ReleaseError(f"asked for the capital of France, the model said: {done.stdout!r}")
+    if quickstart.ANSWER not in done.stdout:
+        raise ReleaseError(f"asked {quickstart.QUESTION!r}, the model said: {done.stdout!r}")
 
 
 def expect(what: str, want: str, got: str) -> None:
