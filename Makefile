@@ -37,11 +37,15 @@ ifeq ($(ISA),)
 $(error ISA is not set: make ISA=<isa>; $(table) lists them, e.g. make ISA=avx2)
 endif
 ifeq ($(strip $(call row,1)),)
-$(error ISA=$(ISA) is not in $(table) for $(ARCH))
+$(error ISA=$(ISA) is not in $(table) for $(ARCH): see there, or name the other CPU's compiler, as in CROSS=aarch64-linux-gnu-)
 endif
 ifeq ($(wildcard runtime/kernels/$(ISA)/isa.h),)
 $(error ISA=$(ISA) has no kernels yet: runtime/kernels/$(ISA) does not exist)
 endif
+endif
+
+ifneq ($(filter-out 1 pthread,$(THREADS)),)
+$(error THREADS=$(THREADS): is 1 or pthread; ml_run -t sets how many)
 endif
 
 class := $(call row,3)
@@ -104,18 +108,24 @@ test: $(tests) $(fuzzers) $(programs)
 
 # The programs of this build, end to end.
 e2e: $(programs) $(B)/test_mlb
+	@$(PYTHON) -c 'import pytest' 2>/dev/null || { echo 'error: pytest is missing: run scripts/bootstrap.sh --for-check' >&2; exit 1; }
 	KRAFLA_BUILD=$(B) KRAFLA_EMULATOR='$(emulator)' $(PYTHON) -m pytest -q tests/e2e
 
 $(programs): $(B)/%: $(B)/obj/runtime/cli/%.o $(call obj,$(cli)) $(lib)
-	$(TOOL) -o $@ $^ $(LDFLAGS)
+	# $@
+	@$(TOOL) -o $@ $^ $(LDFLAGS)
 $(B)/checkkern: $(call obj,$(checks) $(ref) $(kernels)) $(B)/obj/runtime/core/pack.o $(B)/obj/runtime/core/error.o
-	$(TOOL) -o $@ $^ $(LDFLAGS) -lm
+	# $@
+	@$(TOOL) -o $@ $^ $(LDFLAGS) -lm
 $(patsubst tests/unit/%.c,$(B)/%,$(units)): $(B)/%: $(B)/obj/tests/unit/%.o $(lib)
-	$(TOOL) -o $@ $^ $(LDFLAGS) -lm
+	# $@
+	@$(TOOL) -o $@ $^ $(LDFLAGS) -lm
 $(fuzzers): $(B)/%: $(B)/obj/tests/fuzz/%.o $(call obj,$(FUZZ_MAIN)) $(lib)
-	$(TOOL) -o $@ $^ $(LDFLAGS)
+	# $@
+	@$(TOOL) -o $@ $^ $(LDFLAGS)
 $(B)/libkrafla.so: $(patsubst $(B)/obj/%.o,$(B)/pic/%.o,$(lib)) runtime/krafla.map
-	$(TOOL) -shared -o $@ $(filter %.o,$^) -Wl,--build-id=none -Wl,-z,noexecstack -Wl,--version-script=runtime/krafla.map $(if $(filter pthread,$(THREADS)),-pthread) $(if $(filter 1,$(DEBUG)),,-s)
+	# $@
+	@$(TOOL) -shared -o $@ $(filter %.o,$^) -Wl,--build-id=none -Wl,-z,noexecstack -Wl,--version-script=runtime/krafla.map $(if $(filter pthread,$(THREADS)),-pthread) $(if $(filter 1,$(DEBUG)),,-s)
 
 # An object depends on the flags it was made with: a changed flag makes it again.
 $(B)/flags: FORCE
