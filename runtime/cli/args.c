@@ -17,7 +17,8 @@
 enum {
     HELP_COLUMN = 23, /* where the sentences of --help start */
     HELP_WIDTH = 96,
-    NAME_CAP = 32, /* longer than any option name */
+    NAME_CAP = 32,      /* longer than any option name */
+    MESSAGE_CAP = 1024, /* the words of the user in it are shortened */
 };
 
 const char *const args_kv_types[] = {"f32", "f16", "q8", NULL};
@@ -40,12 +41,12 @@ int args_failed(const krafla_error *err)
 
 int args_usage_error(const struct args_program *p, const char *fmt, ...)
 {
+    char message[MESSAGE_CAP];
     va_list ap;
     va_start(ap, fmt);
-    fputs("error: ", stderr);
-    vfprintf(stderr, fmt, ap);
-    fprintf(stderr, " (%s --help explains every option)\n", p->name);
+    vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
+    console_error("%s (%s --help explains every option)", message, p->name);
     return ARGS_USAGE;
 }
 
@@ -276,6 +277,14 @@ static void print_help(const struct args_program *p)
 
 /* ---- the line ---- */
 
+static int printed(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return ARGS_OK;
+    console_error("cannot write to stdout: %s", strerror(errno));
+    return ARGS_RUNTIME;
+}
+
 bool args_parse(const struct args_program *p, int argc, char **argv, const char **operands,
                 int *exit_code)
 {
@@ -290,9 +299,11 @@ bool args_parse(const struct args_program *p, int argc, char **argv, const char 
             options_end = true;
         } else if (!options_end && strcmp(word, "--help") == 0) {
             print_help(p);
+            *exit_code = printed();
             return false;
         } else if (!options_end && strcmp(word, "--version") == 0) {
             printf("%s %s, isa: %s\n", p->name, krafla_version(), krafla_isa());
+            *exit_code = printed();
             return false;
         } else if (!options_end && word[0] == '-' && word[1]) {
             *exit_code = take_option(p, argc, argv, &i);

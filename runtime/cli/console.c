@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+enum { MESSAGE_CAP = 8192 }; /* a path and the facts */
+
 static volatile sig_atomic_t interrupted;
 
 void console_init(void)
@@ -20,12 +22,12 @@ void console_init(void)
 
 struct console_text console_text(void)
 {
-    return (struct console_text){.terminal = console_is_terminal(stdout)};
+    return (struct console_text){.stream = stdout, .terminal = console_is_terminal(stdout)};
 }
 
 static void put(struct console_text *t, const char *bytes, size_t n)
 {
-    if (!t->failed && fwrite(bytes, 1, n, stdout) != n)
+    if (!t->failed && fwrite(bytes, 1, n, t->stream) != n)
         t->failed = true;
 }
 
@@ -71,7 +73,8 @@ static bool continues(const uint8_t *character, size_t i, uint8_t byte)
 /* A terminal obeys C0 and C1 controls: show them, as pictures where Unicode has some. */
 static void put_character(struct console_text *t, const uint8_t *c, size_t n)
 {
-    const bool c0 = n == 1 && (c[0] < 0x20 || c[0] == 0x7f) && c[0] != '\n' && c[0] != '\t';
+    const bool layout = (c[0] == '\n' || c[0] == '\t') && !t->one_line;
+    const bool c0 = n == 1 && (c[0] < 0x20 || c[0] == 0x7f) && !layout;
     const bool c1 = n == 2 && c[0] == 0xc2 && c[1] < 0xa0;
     if (t->terminal && c0) {
         const uint8_t picture = c[0] == 0x7f ? 0xa1 : 0x80 + c[0]; /* U+2421, U+2400 + c */
@@ -105,7 +108,7 @@ bool console_write(struct console_text *t, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         take_byte(t, (uint8_t)text[i]);
-    if (!t->failed && fflush(stdout) != 0)
+    if (!t->failed && fflush(t->stream) != 0)
         t->failed = true;
     return !t->failed;
 }
@@ -122,12 +125,16 @@ bool console_end(struct console_text *t)
 
 void console_error(const char *fmt, ...)
 {
+    char message[MESSAGE_CAP];
     va_list ap;
     va_start(ap, fmt);
-    fputs("error: ", stderr);
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
+    const int n = vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
+    struct console_text t = {.stream = stderr, .terminal = true, .one_line = true};
+    fputs("error: ", stderr);
+    console_write(&t, message, n < 0 ? 0 : strlen(message));
+    console_end(&t);
+    fputc('\n', stderr);
 }
 
 void console_progress(const char *fmt, ...)

@@ -13,9 +13,11 @@
 
 #include "compiler.h"
 
-/* Text on its way to stdout.  Initialise with console_text(). */
+/* Text on its way to a stream.  Initialise with console_text(). */
 struct console_text {
-    bool terminal; /* stdout is one: control characters other than \n and \t are made visible */
+    FILE *stream;
+    bool terminal; /* it is one: control characters other than \n and \t are made visible */
+    bool one_line; /* those two as well */
     bool failed;   /* a write failed; later writes do nothing */
     char held[4];  /* an unfinished UTF-8 character */
     size_t n_held;
@@ -26,12 +28,12 @@ void console_init(void);
 
 struct console_text console_text(void);
 /* Write the whole characters of held + text[0..bytes), hold the rest, flush.  Bytes that are
- * no UTF-8 become U+FFFD.  False if stdout failed, now or before. */
+ * no UTF-8 become U+FFFD.  False if the stream failed, now or before. */
 bool console_write(struct console_text *t, const char *text, size_t bytes);
 /* The end of a text: an unfinished character becomes U+FFFD.  False as above. */
 bool console_end(struct console_text *t);
 
-/* "error: ..." on stderr, as one line. */
+/* "error: ..." on stderr, as one line, whatever the words from outside hold. */
 void console_error(const char *fmt, ...) KR_PRINTF(1, 2);
 /* A line on stderr that the next one, or the end, replaces; nothing unless stderr is a
  * terminal.  An empty text only removes it. */

@@ -10,7 +10,7 @@ static int file_failed(const char *what, const char *path)
 {
     const int reason = errno;
     console_progress("%s", "");
-    console_error("cannot %s %s: %s", what, path, strerror(reason));
+    console_error("cannot %s %.4096s: %s", what, path, strerror(reason));
     return ARGS_RUNTIME;
 }
 
@@ -57,7 +57,7 @@ int run_dump_logits(struct run *r, const int32_t *ids, size_t n)
     snprintf(temporary, bytes, "%s.tmp", path);
 
     console_catch_interrupt();
-    FILE *f = fopen(temporary, "wb");
+    FILE *f = fopen(temporary, "wbx"); /* x: a file of this name is somebody's */
     int code = f ? write_all(r, ids, n, f, temporary) : file_failed("create", temporary);
     if (f && fclose(f) != 0 && code == ARGS_OK)
         code = file_failed("write", temporary);

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from made import plain_tokenizer, random_model
+from mlb.envelope import CONTROL
 
 if TYPE_CHECKING:
     from tests.conftest import Krafla, NotRun
@@ -160,6 +161,17 @@ def test_a_failed_dump_leaves_nothing(krafla: Krafla, model: Path, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+def test_a_dump_does_not_touch_a_file_it_did_not_make(
+    krafla: Krafla, model: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "l.f32.tmp"
+    other.write_bytes(b"precious")
+    done = krafla("ml_run", model, "--tokens", "1", "--dump-logits", tmp_path / "l.f32")
+    assert done.returncode == 1
+    assert b"l.f32.tmp: File exists\n" in done.stderr
+    assert other.read_bytes() == b"precious"
+
+
 def test_profile_shares_add_up(krafla: Krafla, model: Path) -> None:
     done = krafla("ml_run", model, "--tokens", TOKENS, "-n", "40", "--profile")
     line = re.search(r"^profile: (.*) of \d+ ms$", done.stderr.decode(), re.MULTILINE)
@@ -233,6 +245,18 @@ def test_usage_errors_are_one_line_and_exit_code_2(
     assert list(model.parent.iterdir()) == [model]
 
 
+@pytest.mark.parametrize("word", ["a\nb", "\x1b[2J", "\x9b2J"], ids=["line", "C0", "C1"])
+def test_words_of_the_user_do_not_command_the_terminal(
+    word: str, krafla: Krafla, model: Path
+) -> None:
+    for args in (["-n", word], [word, word], ["-i", "x", "-z", word]):
+        done = krafla("ml_run", model, *args)
+        assert done.returncode in {1, 2}
+        (line,) = done.stderr.decode().split("\n")[:-1]
+        assert line.startswith("error: ")
+        assert not CONTROL.search(line)
+
+
 def test_no_model_is_a_usage_error(krafla: Krafla) -> None:
     done = krafla("ml_run")
     assert done.returncode == 2
@@ -286,6 +310,17 @@ def test_version_names_the_build(krafla: Krafla, build_dir: Path) -> None:
     done = krafla("ml_run", "--version")
     isa = build_dir.name.split("-")[0]
     assert re.fullmatch(rf"ml_run \d+\.\d+\.\d+, isa: {isa}\n", done.stdout.decode())
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_a_page_that_cannot_be_written_is_an_error(
+    option: str, build_dir: Path, emulator: list[str]
+) -> None:
+    command = [*emulator, build_dir / "ml_run", option]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert done.stderr == b"error: cannot write to stdout: No space left on device\n"
 
 
 def test_probe_says_nothing(krafla: Krafla) -> None:
