@@ -22,9 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import mlb  # first: it says what to do if numpy is missing
+
+# isort: split
 import numpy as np
 
-import mlb
 from mlb import arch, quant
 from mlb.arch import llama2c
 from mlb.arch.common import Config, Plan, check_tensors, load

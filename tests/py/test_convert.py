@@ -564,3 +564,11 @@ def test_any_range_of_turned_rows_is_that_part_of_the_whole() -> None:
     whole = common.load(source, checkpoint)
     for row0, row1 in ((0, 160), (0, 7), (39, 41), (45, 119), (120, 160), (80, 80)):
         assert np.array_equal(whole[row0:row1], common.load(source, checkpoint, row0, row1))
+
+
+@pytest.mark.parametrize("tool", ["convert.py", "convert_tokenizer.py"])
+def test_a_python_without_numpy_says_how_to_get_it(tool: str) -> None:
+    command = [sys.executable, "-E", "-S", ROOT / "tools" / tool, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: numpy is missing: apt-get install python3-numpy")
