@@ -164,9 +164,10 @@ def test_a_first_message_that_does_not_fit_is_an_error(
 
 
 def start(command: Sequence[str | Path], stdin: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
-    """Start a program with pipes."""
+    """Start a program with pipes, and with Ctrl-C alive: what a shell starts with & ignores it."""
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe)
+    alive = ("env", "--default-signal=INT", *command)
+    return subprocess.Popen(alive, stdin=stdin, stdout=pipe, stderr=pipe)
 
 
 def read_some(fd: int, bytes_wanted: int) -> bytes:
