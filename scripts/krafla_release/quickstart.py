@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NAME = "smollm2-135m-instruct"
 CHECKPOINT = ROOT / "models" / NAME
 CONVERTED = ROOT / "build" / "models"
-# Both arithmetic classes answer it alike: no token of the answer is less than 0.9 ahead of the next.
+# Both arithmetic classes answer it alike: every token of the answer is 0.9 or more ahead.
 QUESTION = "What is the capital of Japan?"
 ANSWER = "Tokyo"
 

@@ -316,7 +316,7 @@ def test_version_names_the_build(krafla: Krafla, build_dir: Path) -> None:
 def test_a_page_that_cannot_be_written_is_an_error(
     option: str, build_dir: Path, emulator: list[str]
 ) -> None:
-    command = [*emulator, build_dir / "ml_run", option]
+    command: list[str | Path] = [*emulator, build_dir / "ml_run", option]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1

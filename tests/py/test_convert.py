@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import shutil
 import struct
@@ -289,7 +290,7 @@ def test_a_llama2c_file_gives_the_tensors_of_the_same_huggingface_model(tmp_path
         ({"rope_interleaved": True}, "rope_interleaved = True"),
         ({"model_type": "mixtral"}, "model_type 'mixtral' is not supported"),
         ({"model_type": ["llama"]}, "model_type"),
-        ({"hidden_size": "32"}, "hidden_size: expected a positive integer, found '32'"),
+        ({"hidden_size": "32"}, "hidden_size: expected a positive integer up to 65536, found '32'"),
         ({"hidden_size": True}, "hidden_size: expected a positive integer"),
         ({"hidden_size": None}, "hidden_size: expected a value"),
         ({"num_attention_heads": 0}, "num_attention_heads: expected a positive integer"),
@@ -300,7 +301,11 @@ def test_a_llama2c_file_gives_the_tensors_of_the_same_huggingface_model(tmp_path
         ({"num_hidden_layers": 1}, "unknown tensor 'model.layers.1"),
         ({"num_key_value_heads": 3}, "n_heads 4 is not a multiple of n_kv_heads 3"),
         ({"head_dim": 7}, "n_heads . head_dim is 28, expected a multiple of 32"),
-        ({"max_position_embeddings": 1 << 30}, "max_seq"),
+        ({"max_position_embeddings": 1 << 30}, "max_position_embeddings: expected a positive"),
+        ({"num_hidden_layers": (1 << 31) - 1}, "num_hidden_layers: expected a positive integer up"),
+        ({"rope_theta": 10**400}, "rope_theta: expected a number above 0, at most 1e"),
+        ({"rope_theta": 0.5}, "RoPE base: expected at least 1, found 0.5"),
+        ({"hidden_act": "x" * 100000}, r"^.{,1010} is not supported$"),
     ],
 )
 def test_what_would_compute_something_else_is_refused_by_name(
@@ -370,6 +375,29 @@ def test_a_missing_directory_or_configuration_is_named(
     directory = changed()
     (directory / "config.json").unlink()
     assert "config.json: No such file" in refused(directory, tmp_path / "m.mlb", capsys)
+
+
+def test_a_pipe_in_a_checkpoint_is_not_waited_for(
+    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("model.safetensors", "config.json", "chat_template.jinja"):
+        directory = changed()
+        (directory / name).unlink(missing_ok=True)
+        os.mkfifo(directory / name)
+        line = refused(directory, tmp_path / "m.mlb", capsys)
+        assert f"{name}: is not a regular file" in line
+        shutil.rmtree(directory)
+
+
+def test_a_directory_whose_name_is_no_text_is_converted(
+    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "\udcff\x1b[2J"
+    changed().rename(directory)
+    assert convert.main(["hf", str(directory), str(tmp_path / "m.mlb"), "--wtype", "q8"]) == 0
+    assert read_model(tmp_path / "m.mlb").name == "??[2J"
+    (directory / "config.json").unlink()
+    assert "/??[2J/config.json: No such file" in refused(directory, tmp_path / "n.mlb", capsys)
 
 
 @pytest.mark.parametrize(
@@ -568,7 +596,7 @@ def test_any_range_of_turned_rows_is_that_part_of_the_whole() -> None:
 
 @pytest.mark.parametrize("tool", ["convert.py", "convert_tokenizer.py"])
 def test_a_python_without_numpy_says_how_to_get_it(tool: str) -> None:
-    command = [sys.executable, "-E", "-S", ROOT / "tools" / tool, "--help"]
+    command = [sys.executable, "-E", "-S", str(ROOT / "tools" / tool), "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: numpy is missing: apt-get install python3-numpy")
