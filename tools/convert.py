@@ -38,7 +38,7 @@ from mlb.checkpoint import (
     open_safetensors,
     read_json,
 )
-from mlb.envelope import AGAIN, FormatError, check_target, write_failure
+from mlb.envelope import AGAIN, FormatError, check_target, one_line, write_failure
 from mlb.format import (
     MAX_STOP_IDS,
     TensorSource,
@@ -275,7 +275,8 @@ def huggingface_job(args: argparse.Namespace) -> Job:
     plan = arch.plan(Config(values, str(directory / "config.json")))
     checkpoint = open_safetensors(directory)
     for name in checkpoint.ignored:
-        print(f"note: {directory / name} is not part of the model: ignored", file=sys.stderr)
+        note = one_line(f"note: {directory / name} is not part of the model: ignored")
+        print(note, file=sys.stderr)
     beside = directory / "generation_config.json"
     generation = read_json(beside) if beside.exists() else {}
     job = make_job(args, plan, checkpoint, directory.resolve().name)
@@ -314,8 +315,8 @@ def make_job(args: argparse.Namespace, plan: Plan, checkpoint: Checkpoint, name:
         checkpoint,
         matrix_types(plan, args.wtype, args.q8, args.scales),
         rule,
-        name=args.name or name,
-        source=args.source.resolve().name,
+        name=one_line(args.name or name),
+        source=one_line(args.source.resolve().name),
     )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mlb import tokenizer
 from mlb.checkpoint import CheckpointError
-from mlb.envelope import FormatError, write_failure
+from mlb.envelope import FormatError, one_line, write_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = tokenizer.read(args.source, args.chat)
         tokenizer.write(args.output, result)
     except tokenizer.TokenizerError as e:
-        print(f"error: {args.source}: {e}", file=sys.stderr)
+        print(f"error: {one_line(f'{args.source}: {e}')}", file=sys.stderr)
         return 1
     except (CheckpointError, FormatError) as e:
         print(f"error: {e}", file=sys.stderr)

@@ -73,6 +73,10 @@ REFUSED: dict[str, tuple[str, Callable[[Json], object]]] = {
     ),
     "split": ("metaspace_first", lambda s: s["pre_tokenizer"].update(split=True)),
     "prepend_scheme": ("metaspace_first", lambda s: s["pre_tokenizer"].update(prepend_scheme="x")),
+    'prepend_scheme": ["first"]': (
+        "metaspace_first",
+        lambda s: s["pre_tokenizer"].update(prepend_scheme=["first"]),
+    ),
     "ignore_merges": ("gpt2", lambda s: s["model"].update(ignore_merges=True)),
     "dropout": ("gpt2", lambda s: s["model"].update(dropout=0.1)),
     "end_of_word_suffix": ("gpt2", lambda s: s["model"].update(end_of_word_suffix="</w>")),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlb.checkpoint import read_json
+from mlb.checkpoint import read_json, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def detect_beside(directory: Path) -> str | None:
     """The same for the template in a checkpoint's directory."""
     own_file = directory / "chat_template.jinja"
     if own_file.exists():
-        return detect(own_file.read_text(encoding="utf-8", errors="replace"))
+        return detect(read_text(own_file).decode(errors="replace"))
     config = directory / "tokenizer_config.json"
     template = read_json(config).get("chat_template") if config.exists() else None
     return detect(template) if isinstance(template, str) else None

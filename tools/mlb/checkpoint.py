@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import stat
 import struct
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from mlb.envelope import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +40,9 @@ ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 class CheckpointError(Exception):
     """One line: which file, what was expected, what was found, what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,16 +111,30 @@ def strict_json(text: bytes, where: Path) -> dict[str, Any]:
     return value
 
 
-def read_json(path: Path, cap: int = CONFIG_CAP) -> dict[str, Any]:
-    """Read a JSON file of at most `cap` bytes (config.json and the like) strictly."""
+def file_size(path: Path) -> int:
+    """Return the size of a regular file; a pipe would be waited for, a device has no end."""
+    info = path.stat()
+    if not stat.S_ISREG(info.st_mode):
+        raise CheckpointError(f"{path}: is not a regular file: copy the file itself there")
+    return info.st_size
+
+
+def read_text(path: Path, cap: int = CONFIG_CAP) -> bytes:
+    """Read a file of at most `cap` bytes."""
     try:
+        file_size(path)
         with path.open("rb") as file:
             text = file.read(cap + 1)
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}") from None
     if len(text) > cap:
         raise CheckpointError(f"{path}: larger than {cap} bytes: this is another file")
-    return strict_json(text, path)
+    return text
+
+
+def read_json(path: Path, cap: int = CONFIG_CAP) -> dict[str, Any]:
+    """Read a JSON file of at most `cap` bytes (config.json and the like) strictly."""
+    return strict_json(read_text(path, cap), path)
 
 
 def _foreign(head: bytes) -> str | None:
@@ -142,7 +162,7 @@ def _is_count(value: object) -> bool:
 def read_header(path: Path) -> dict[str, Entry]:
     """Validate the frame of one safetensors file and return its tensors."""
     try:
-        size = path.stat().st_size
+        size = file_size(path)
         with path.open("rb") as file:
             head = file.read(512)
             file.seek(8)
@@ -278,7 +298,8 @@ def _open_sharded(directory: Path, index: Path, files: Sequence[str]) -> Safeten
                 f"{index}: tensor {name!r}: {shard!r} is not a file of this directory"
             )
     shards = sorted(set(where.values()))
-    missing = [shard for shard in shards if not (directory / shard).exists()]
+    there = {path.name for path in directory.iterdir()}
+    missing = [shard for shard in shards if shard not in there]
     if missing:
         raise CheckpointError(
             f"{directory}: {len(missing)} of {len(shards)} files are missing, first {missing[0]}: "
@@ -348,7 +369,7 @@ class Llama2c(Checkpoint):
 def open_llama2c(path: Path) -> Llama2c:
     """Open a llama2.c .bin file; its size must match its header to the byte."""
     try:
-        size = path.stat().st_size
+        size = file_size(path)
         with path.open("rb") as file:
             head = file.read(512)
     except OSError as error:

@@ -96,13 +96,21 @@ SIGNS: tuple[tuple[bytes, str, str], ...] = (
 
 # What could start a new line, move the cursor or reorder or hide text; core/error.c has the same.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+MESSAGE_HEAD, MESSAGE_TAIL = 300, 700  # characters kept of a message that is too long
+
+
+def one_line(text: str) -> str:
+    """Return text from outside as a message may show it; too long, it loses its middle."""
+    if len(text) > MESSAGE_HEAD + MESSAGE_TAIL:
+        text = f"{text[:MESSAGE_HEAD]}...{text[-MESSAGE_TAIL:]}"
+    return CONTROL.sub("?", text).encode("utf-8", "replace").decode("utf-8")
 
 
 class FormatError(Exception):
     """One line: which file, what was expected, what was found, what to do.  Exit code 1."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(CONTROL.sub("?", message))
+        super().__init__(one_line(message))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -451,11 +459,13 @@ def plain(value: object) -> object:
 def write_failure(path: Path, error: OSError) -> str:
     """Say in one line why a file could not be written, and what to do about it."""
     full = ": free some space" if error.errno == errno.ENOSPC else ""
-    return f"{path}: {error.strerror}{full}"
+    return one_line(f"{path}: {error.strerror}{full}")
 
 
 def check_target(path: Path) -> None:
     """Refuse to replace what is not a regular file: a device, a pipe or a link would be gone."""
+    if not path.name:
+        raise FormatError(f"{path}: is not the name of a file: give another name")
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise FormatError(f"{path}: is there and is not a regular file: give another name")
 

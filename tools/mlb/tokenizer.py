@@ -169,7 +169,7 @@ def _metaspace(step: object) -> str:
     fields = _fields("pre_tokenizer Metaspace", step, known)
     rules = {"always": "unless_space", "first": "first_unless_space"}
     scheme = fields.get("prepend_scheme")
-    if "split" not in fields or scheme not in rules:
+    if "split" not in fields or not isinstance(scheme, str) or scheme not in rules:
         raise _refuse("pre_tokenizer", step)
     return rules[scheme]
 

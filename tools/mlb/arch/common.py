@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlb.checkpoint import Checkpoint, CheckpointError
-from mlb.format import Arch, expected_tensors
+from mlb.format import MAX_WIDTH, MOST, Arch, expected_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,18 +84,18 @@ class Config:
             return default
         return value
 
-    def integer(self, key: str, default: Any = _REQUIRED) -> int:
+    def integer(self, key: str, default: Any = _REQUIRED, most: int = MAX_WIDTH) -> int:
         """A positive integer."""
         value = self.get(key, default)
-        if type(value) is not int or not 1 <= value < 1 << 31:
-            raise self.fail(key, "a positive integer")
+        if type(value) is not int or not 1 <= value <= most:
+            raise self.fail(key, f"a positive integer up to {most}")
         return value
 
     def number(self, key: str, default: Any = _REQUIRED) -> float:
-        """A finite number above zero."""
+        """A number above zero that float32 can hold."""
         value = self.get(key, default)
-        if type(value) not in (int, float) or not 0 < value < math.inf:
-            raise self.fail(key, "a number above 0")
+        if type(value) not in (int, float) or not 0 < value <= MOST:
+            raise self.fail(key, f"a number above 0, at most {MOST:g}")
         return float(value)
 
     def flag(self, key: str, *, default: bool) -> bool:
@@ -176,6 +176,8 @@ def rope_base(config: Config, key: str, default: float, layer_type: str | None =
         inner.must_be("partial_rotary_factor", 1.0)
         base = inner.number("rope_theta", base)
         inner.finish()
+    if base < 1:
+        raise CheckpointError(f"{config.where}: RoPE base: expected at least 1, found {base:g}")
     return base
 
 

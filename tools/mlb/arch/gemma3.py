@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlb.arch.common import Config, Plan, Source, rope_base, rope_frequencies
-from mlb.format import Arch
+from mlb.format import MAX_VOCAB, Arch
 
 # Our name of a layer's tensor -> Hugging Face's, below model.layers.N.
 LAYER = {
@@ -50,7 +50,7 @@ def plan(config: Config) -> Plan:
     base = rope_base(config, "rope_theta", 1e6, KINDS[1])
     local_base = rope_base(config, "rope_local_base_freq", 1e4, KINDS[0])
     local_rope = bool(local) and local_base != base
-    window = config.integer("sliding_window", 4096)
+    window = config.integer("sliding_window", 4096, most=MAX_VOCAB)
     arch = Arch(
         family="gemma3",
         dim=dim,
@@ -59,8 +59,8 @@ def plan(config: Config) -> Plan:
         n_heads=config.integer("num_attention_heads", 8),
         n_kv_heads=config.integer("num_key_value_heads", 4),
         head_dim=head_dim,
-        vocab=config.integer("vocab_size", 262208),
-        max_seq=config.integer("max_position_embeddings", 131072),
+        vocab=config.integer("vocab_size", 262208, most=MAX_VOCAB),
+        max_seq=config.integer("max_position_embeddings", 131072, most=MAX_VOCAB),
         norm_eps=config.number("rms_norm_eps", 1e-6),
         embed_scale=float(np.float32(dim**0.5)),
         attn_scale=float(np.float32(config.number("query_pre_attn_scalar", 256) ** -0.5)),
