@@ -11,6 +11,8 @@ import json
 import os
 import re
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -167,3 +169,11 @@ def test_constants_agree_with_the_c_reader() -> None:
     limits = (envelope.MAX_DEPTH, envelope.MAX_DIGITS, envelope.MAX_POWER)
     assert limits == tuple(int(json_c[k]) for k in ("MAX_DEPTH", "MAX_DIGITS", "MAX_POWER"))
     assert constants("runtime/core/ml.h")["ML_VERSION"] == mlb.VERSION
+
+
+@pytest.mark.parametrize("tool", ["convert.py", "convert_tokenizer.py"])
+def test_a_python_without_numpy_says_how_to_get_it(tool: str) -> None:
+    command = [sys.executable, "-E", "-S", str(ROOT / "tools" / tool), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: numpy is missing: apt-get install python3-numpy")
