@@ -123,18 +123,23 @@ bool console_end(struct console_text *t)
 
 /* ---- messages ---- */
 
-void console_error(const char *fmt, ...)
+static void put_message(const char *fmt, va_list ap)
 {
     char message[MESSAGE_CAP];
-    va_list ap;
-    va_start(ap, fmt);
     const int n = vsnprintf(message, sizeof message, fmt, ap);
-    va_end(ap);
     struct console_text t = {.stream = stderr, .terminal = true, .one_line = true};
-    fputs("error: ", stderr);
     console_write(&t, message, n < 0 ? 0 : strlen(message));
     console_end(&t);
+}
+
+void console_error(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("error: ", stderr);
+    put_message(fmt, ap);
     fputc('\n', stderr);
+    va_end(ap);
 }
 
 void console_progress(const char *fmt, ...)
@@ -144,8 +149,7 @@ void console_progress(const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     fputs("\r\x1b[K", stderr); /* to the line's start, and clear it */
-    vfprintf(stderr, fmt, ap);
-    fflush(stderr);
+    put_message(fmt, ap);
     va_end(ap);
 }
 

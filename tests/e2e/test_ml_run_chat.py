@@ -242,6 +242,11 @@ def test_a_terminal_gets_a_prompt_and_no_control_characters(
         assert "\x1b" not in shown
         assert "\u241b]0;title\u2407\ufffd" in shown
 
+        command = [*emulator, build_dir / "ml_run", "\x1b]0;title\x07", "--tokens", "1"]
+        assert subprocess.run(command, stderr=theirs, check=False).returncode == 1
+        shown = read_some(ours, 40).decode().replace("\r\x1b[K", "")
+        assert shown.startswith("loading \u241b]0;title\u2407error: ?]0;title?: cannot open")
+
         words = ["-z", tokenizer, "--chat", "zephyr", "-n", "2", "-t", "1"]
         command = [*emulator, build_dir / "ml_run", model, *words]
         with start(command, stdin=theirs) as process:
