@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 F32 = npt.NDArray[np.float32]
 
-HEADER_CAP = 100_000_000  # the safetensors library's own limit
+HEADER_CAP = 16 << 20  # of the library 100 MB, which as nested lists would take 2.5 GB
 CONFIG_CAP = 16 << 20
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
