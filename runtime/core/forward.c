@@ -311,11 +311,12 @@ krafla_status kr_forward_step(struct kr_forward *f, const struct kr_step *s, kra
         b.index = i;
         layer_step(&b, i + 1 < layers ? m->layers[i + 1].attn_norm : NULL);
         if (b.first < s->cols && !all_finite(f->x + (s->cols - 1) * dim, dim))
-            return kr_fail(err, KRAFLA_E_NUMERIC,
-                           "layer %zu computed infinity or NaN for the token at position %zu (id "
-                           "%d): the model's weights are damaged or overflow; convert it again, and "
-                           "delete its pack cache (.pk*) if it has one",
-                           i, s->pos + s->cols - 1, s->tokens[s->cols - 1]);
+            return kr_fail(
+                err, KRAFLA_E_NUMERIC,
+                "layer %zu computed infinity or NaN for the token at position %zu (id "
+                "%d): the model's weights are damaged or overflow; convert it again, and "
+                "delete its pack cache (.pk*) if it has one",
+                i, s->pos + s->cols - 1, s->tokens[s->cols - 1]);
     }
     for (size_t i = 0; b.first + i < s->cols; i++)
         kern_rmsnorm(f->y + i * dim, f->x + (b.first + i) * dim, m->out_norm, dim, m->norm_eps);
