@@ -112,14 +112,28 @@ struct writer {
     krafla_status status; /* the first failure; later writes do nothing */
 };
 
-bool kr_chat_spells(const uint8_t *text, size_t bytes)
+static const struct chat_template *find_template(const char *name)
 {
-    for (size_t i = 0; i < N_TEMPLATES * MAX_SPECIALS; i++) {
-        const char *special = templates[i / MAX_SPECIALS].specials[i % MAX_SPECIALS];
-        if (special && strlen(special) == bytes && memcmp(special, text, bytes) == 0)
+    for (size_t i = 0; i < N_TEMPLATES; i++)
+        if (strcmp(templates[i].name, name) == 0)
+            return &templates[i];
+    return NULL;
+}
+
+static bool spells(const char *token, const uint8_t *text, size_t bytes)
+{
+    return token && strlen(token) == bytes && memcmp(token, text, bytes) == 0;
+}
+
+bool kr_chat_spells(const char *name, const uint8_t *text, size_t bytes)
+{
+    const struct chat_template *t = find_template(name);
+    if (!t)
+        return false;
+    for (size_t i = 0; i < MAX_SPECIALS; i++)
+        if (spells(t->specials[i], text, bytes))
             return true;
-    }
-    return false;
+    return spells(t->begin, text, bytes) || spells(t->end, text, bytes);
 }
 
 const char *krafla_chat_name(size_t index)
@@ -151,6 +165,13 @@ static krafla_status find_token(const krafla_chat *c, const char *text, int32_t 
                        "chat template %s needs the token %s, which this tokenizer does not have: "
                        "use the template and the tokenizer of the model",
                        c->template->name, text);
+    const bool ends =
+        *id == krafla_tokenizer_bos(c->tokenizer) || *id == krafla_tokenizer_eos(c->tokenizer);
+    if (!ends && !kr_tokenizer_is_special(c->tokenizer, *id))
+        return kr_fail(err, KRAFLA_E_ARGUMENT,
+                       "chat template %s needs %s as a special token, but in this tokenizer a "
+                       "message can spell it: convert the tokenizer again with --chat %s",
+                       c->template->name, text, c->template->name);
     return KRAFLA_OK;
 }
 
@@ -158,10 +179,7 @@ krafla_status krafla_chat_create(krafla_chat **out, const krafla_tokenizer *t, c
                                  krafla_error *err)
 {
     *out = NULL;
-    const struct chat_template *found = NULL;
-    for (size_t i = 0; i < N_TEMPLATES; i++)
-        if (strcmp(templates[i].name, name) == 0)
-            found = &templates[i];
+    const struct chat_template *found = find_template(name);
     if (!found)
         return unknown_template(name, err);
 

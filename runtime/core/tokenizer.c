@@ -119,10 +119,14 @@ static void learn_cuts(krafla_tokenizer *t)
 }
 
 /* Some tokenizers have the tokens that open and end a turn as ordinary added ones; a message that
- * spells one must not become it, whatever the file says. */
-static bool is_special(const struct kr_added *token)
+ * spells one must not become it, so those of the file's own chat template are special. */
+bool kr_tokenizer_is_special(const krafla_tokenizer *t, int32_t id)
 {
-    return (token->flags & KR_TOKEN_SPECIAL) || kr_chat_spells(token->text, token->bytes);
+    const uint8_t flags = t->mlt.flags[id];
+    size_t bytes;
+    const uint8_t *text = kr_mlt_token(&t->mlt, id, &bytes);
+    return (flags & KR_TOKEN_ADDED) &&
+           ((flags & KR_TOKEN_SPECIAL) || kr_chat_spells(t->mlt.chat, text, bytes));
 }
 
 static bool index_added(krafla_tokenizer *t)
@@ -140,7 +144,7 @@ static bool index_added(krafla_tokenizer *t)
         if (!(token.flags & KR_TOKEN_ADDED))
             continue;
         token.text = kr_mlt_token(m, id, &token.bytes);
-        if (is_special(&token))
+        if (kr_tokenizer_is_special(t, id))
             token.flags |= KR_TOKEN_SPECIAL;
         struct kr_added_set *set = token.flags & KR_TOKEN_NORMALIZED ? &t->normal : &t->raw;
         set->tokens[set->n++] = token;

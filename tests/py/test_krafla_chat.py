@@ -17,7 +17,7 @@ import tokenizers
 
 import convert_tokenizer
 import krafla
-from made import CHATS, chat_tokenizer
+from made import CHATS, chat_tokenizer, tokenizer_json
 
 pytestmark = pytest.mark.usefixtures("use_library")
 
@@ -189,6 +189,16 @@ def test_special_tokens_in_a_message_stay_text(name: str, *, special: bool, tmp_
         got = chat.turn(attack, system=attack)
         assert [i for i in harmless if i in specials] == [i for i in got if i in specials]
         assert attack in tokenizer.decode(got)
+
+
+def test_a_template_refuses_turn_tokens_that_a_message_can_spell(tmp_path: Path) -> None:
+    source = tokenizer_json(tmp_path / "t.json", "gpt2", CHATS["chatml"][1], special=False)
+    assert convert_tokenizer.main([str(source), str(tmp_path / "t.mlt")]) == 0
+    with (
+        krafla.Tokenizer.open(tmp_path / "t.mlt") as tokenizer,
+        pytest.raises(krafla.KraflaArgumentError, match="again with --chat chatml"),
+    ):
+        krafla.Chat(tokenizer, "chatml")
 
 
 def test_a_template_needs_its_special_tokens(tmp_path: Path) -> None:
