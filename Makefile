@@ -22,6 +22,10 @@ CC = gcc
 endif
 TOOL := $(CROSS)$(CC)
 
+ifneq ($(words $(CURDIR)),1)
+$(error make cannot build in a folder whose path has spaces: move $(CURDIR))
+endif
+
 # ---- what is built, and for what -------------------------------------------------------------------------------
 
 host   := $(shell uname -m)
