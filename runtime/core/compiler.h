@@ -50,6 +50,16 @@
 #define KR_CLEAR_UPPER() ((void)0)
 #endif
 
+/* The compiler takes the vector variable v for changed: a loop over it is neither folded nor hoisted
+ * (kern_peak).  Elsewhere a measured peak may be wrong. */
+#if defined(__GNUC__) && defined(__x86_64__)
+#define KR_OPAQUE(v) __asm__ volatile("" : "+x"(v))
+#elif defined(__GNUC__) && (defined(__aarch64__) || defined(__arm__))
+#define KR_OPAQUE(v) __asm__ volatile("" : "+w"(v))
+#else
+#define KR_OPAQUE(v) ((void)(v))
+#endif
+
 /* Tell the core that this is a spin loop. */
 #if defined(__GNUC__) && defined(__x86_64__)
 #define KR_PAUSE() __builtin_ia32_pause()

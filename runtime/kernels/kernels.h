@@ -108,6 +108,11 @@ void kern_matmul(float *dst, size_t dst_stride, const struct kern_matrix *w, con
 /* out[i] = scale * ((float)q[row][i] * d[row][i/32]), both products rounded. */
 void kern_embed(float *out, const struct kern_matrix *w, size_t row, float scale);
 
+/* Run, `rounds` times, the instructions of the many-column inner loop of this wtype with every
+ * operand in registers and no dependence that a core could not hide; returns the multiply-accumulates
+ * made.  What ml_bench calls the peak.  *name says which instructions: "vpmaddubsw + vpaddw". */
+uint64_t kern_peak(enum kern_wtype w, size_t rounds, const char **name);
+
 /* ---- elementwise, over one token's vector ------------------------------ */
 
 /* y[i] = (x[i] * (1 / sqrt(mean(x^2) + eps))) * gain[i].  y may be x. */
