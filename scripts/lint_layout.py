@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ISA_FILES = ("attn.c", "dot.h", "elementwise.c", "isa.h", "matmul.c", "quantize.c", "vec.h")
+ISA_FILES = (
+    "attn.c",
+    "dot.h",
+    "elementwise.c",
+    "isa.h",
+    "matmul.c",
+    "peak.c",
+    "quantize.c",
+    "vec.h",
+)
 SYSTEM_FILE = re.compile(
     r"_(posix|win32|x86|arm|pthread|single)\.[ch]$|/(compiler|neon_compat)\.h$"
 )
@@ -55,17 +64,19 @@ def tracked(root: Path) -> list[Path]:
 
 
 def check_isa_folders(root: Path) -> Iterator[str]:
-    """Every instruction set has the seven files, and no other but those made for one system.
+    """Every instruction set has the same files, and no other but those made for one system.
 
-    One with inner loops in assembly has them twice: dot_sums.h and asm/dot_sums.h.
+    One with inner loops in assembly has them twice, for example dot_sums.h and asm/dot_sums.h.
     """
     for folder in sorted({isa.name for isa in isas.load(built=True)}):
         path = Path("runtime/kernels") / folder
         names = {entry.name for entry in (root / path).iterdir()}
         for name in sorted(set(ISA_FILES) - names):
             yield f"{path}/{name}: missing; every instruction set has {' '.join(ISA_FILES)}"
-        loops = {"asm", "dot_sums.h"} if (root / path / "asm" / "dot_sums.h").is_file() else set()
-        for name in sorted(names - set(ISA_FILES) - loops):
+        loops = {entry.name for entry in (root / path / "asm").glob("*")}
+        for name in sorted(loops - names):
+            yield f"{path}/asm/{name}: {path}/{name} is missing, which does the same without"
+        for name in sorted(names - set(ISA_FILES) - loops - {"asm"}):
             if not SYSTEM_FILE.search(f"/{name}"):
                 yield f"{path}/{name}: not one of {' '.join(ISA_FILES)}"
 
