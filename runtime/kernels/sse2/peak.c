@@ -1,12 +1,18 @@
-/* sse2/peak.c - what the many-column loop makes at best; both formats meet it as words.
+/* sse2/peak.c - how fast the inner loops of many columns could be: their arithmetic without a load.
  * SPDX-License-Identifier: MIT */
 #include "peak.h"
 
-#include "kernels.h"
-
-uint64_t kern_peak(enum kern_wtype w, size_t rounds, const char **name)
+/* Both formats become words. */
+KR_INLINE peak_ints peak_step(enum kern_wtype w, peak_ints sum, peak_ints weights, peak_ints acts)
 {
     (void)w;
-    *name = PEAK_WORDS_NAME;
-    return peak_words(rounds);
+    return peak_words(sum, weights, acts);
 }
+
+static const char *peak_name(enum kern_wtype w)
+{
+    (void)w;
+    return PEAK_WORDS_NAME;
+}
+
+#include "peak.tmpl.h"

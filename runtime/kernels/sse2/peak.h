@@ -1,37 +1,30 @@
-/* sse2/peak.h - the inner loop of dot_sums.h with all operands in registers.
+/* sse2/peak.h - the step of words for kern_peak, which sse41 has for Q8.
  * SPDX-License-Identifier: MIT */
 #ifndef PEAK_H
 #define PEAK_H
 
 #include <emmintrin.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "compiler.h"
+#include "kernels.h"
+
+enum { PEAK_CHAINS = 8 };
+
+typedef __m128i peak_ints;
+
+KR_INLINE peak_ints peak_ones(void)
+{
+    return _mm_set1_epi8(1);
+}
 
 #define PEAK_WORDS_NAME "2 paddw + pmaddwd + paddd"
 
-enum { PEAK_SUMS = 8 }; /* of 16 registers, and enough to hide the latency of a sum */
-
-/* One round: 4 bytes of k of PEAK_SUMS x 4 outputs; returns the multiply-accumulates made. */
-static uint64_t peak_words(size_t rounds)
+/* Two products by a multiplication (dot_sums.h). */
+KR_INLINE peak_ints peak_words(peak_ints sum, peak_ints weights, peak_ints acts)
 {
-    __m128i sum[PEAK_SUMS], even = _mm_set1_epi16(1), odd = _mm_set1_epi16(2);
-    const __m128i weights_even = _mm_set1_epi16(3), weights_odd = _mm_set1_epi16(4);
-    for (int i = 0; i < PEAK_SUMS; i++)
-        sum[i] = _mm_setzero_si128();
-    for (size_t r = 0; r < rounds; r++) {
-        KR_UNROLL
-        for (int i = 0; i < PEAK_SUMS; i++) {
-            KR_OPAQUE(even);
-            KR_OPAQUE(odd);
-            const __m128i product =
-                _mm_madd_epi16(_mm_add_epi16(odd, weights_even), _mm_add_epi16(even, weights_odd));
-            sum[i] = _mm_add_epi32(sum[i], product);
-            KR_OPAQUE(sum[i]);
-        }
-    }
-    return PEAK_SUMS * 16 * (uint64_t)rounds;
+    const __m128i even = _mm_add_epi16(weights, acts);
+    KR_OPAQUE(acts);
+    return _mm_add_epi32(sum, _mm_madd_epi16(even, _mm_add_epi16(weights, acts)));
 }
 
 #endif
