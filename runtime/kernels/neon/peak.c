@@ -12,16 +12,19 @@ enum {
 
 static void peak_q4(size_t rounds)
 {
-    const int8x8_t w = vdup_n_s8(3), x = vdup_n_s8(5);
+    int8x8_t w[CHAINS], x = vdup_n_s8(1);
     int16x8_t sum[CHAINS];
     KR_UNROLL
-    for (int i = 0; i < CHAINS; i++)
+    for (int i = 0; i < CHAINS; i++) {
+        w[i] = vdup_n_s8(1);
         sum[i] = vdupq_n_s16(0);
+    }
     for (size_t n = 0; n < rounds; n++) {
+        KR_OPAQUE(x);
         KR_UNROLL
         for (int i = 0; i < CHAINS; i++) {
-            KR_OPAQUE(sum[i]);
-            sum[i] = vmlal_s8(sum[i], w, x);
+            KR_OPAQUE(w[i]);
+            sum[i] = vmlal_s8(sum[i], w[i], x);
         }
     }
     KR_UNROLL
@@ -31,22 +34,25 @@ static void peak_q4(size_t rounds)
 
 static void peak_q8(size_t rounds)
 {
-    int8x8_t w = vdup_n_s8(3);
-    const int8x8_t x = vdup_n_s8(5);
+    int8x8_t w[CHAINS], x = vdup_n_s8(1), y = x;
     int32x4_t sum[CHAINS];
     KR_UNROLL
-    for (int i = 0; i < CHAINS; i++)
+    for (int i = 0; i < CHAINS; i++) {
+        w[i] = x;
         sum[i] = vdupq_n_s32(0);
+    }
     for (size_t n = 0; n < rounds; n++) {
-        int16x8_t pairs[CHAINS];
+        int16x8_t pairs[CHAINS]; /* step by step, for cores that do not reorder */
+        KR_OPAQUE(x);
+        KR_OPAQUE(y);
         KR_UNROLL
         for (int i = 0; i < CHAINS; i++) {
-            KR_OPAQUE(w);
-            pairs[i] = vmull_s8(w, x);
+            KR_OPAQUE(w[i]);
+            pairs[i] = vmull_s8(w[i], x);
         }
         KR_UNROLL
         for (int i = 0; i < CHAINS; i++)
-            pairs[i] = vmlal_s8(pairs[i], w, x);
+            pairs[i] = vmlal_s8(pairs[i], w[i], y);
         KR_UNROLL
         for (int i = 0; i < CHAINS; i++)
             sum[i] = vpadalq_s16(sum[i], pairs[i]);
