@@ -1,0 +1,23 @@
+/* neon_dotprod/isa.h - Advanced SIMD with the int8 dot products of ARMv8.2: 32 registers, 4 lanes.
+ * SPDX-License-Identifier: MIT */
+#ifndef ISA_H
+#define ISA_H
+
+#define PACK_Q8_NAME "q8p16x4s"
+#define PACK_Q4_NAME "q4p16x4s"
+
+enum {
+    PACK_ROWS = 16, /* rows of a panel: 4 lanes each of four registers */
+    PACK_Q8_K = 4,  /* bytes of one row kept together: one sdot step */
+    PACK_Q4_K = 4,
+    PACK_Q8_XOR = 0, /* signed */
+    PACK_Q4_XOR = 8, /* nibbles in two's complement: in the upper half of a byte, 16 times q */
+    PACK_BLOCKS = 2, /* k-blocks of a super-block */
+
+    /* Of 32 registers: */
+    TILE_ROWS = 8, /* 2 x 8 weights of a block, which stay for all columns */
+    TILE_COLS = 4, /* + 2 x 4 sums + 4 activations */
+    ATTN_SUMS = 4, /* 4 sums of four registers + K or V + a broadcast */
+};
+
+#endif

@@ -1,0 +1,2 @@
+/* neon_dotprod/matmul.c - as neon.  SPDX-License-Identifier: MIT */
+#include "../neon/matmul.c"
