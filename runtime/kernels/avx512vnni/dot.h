@@ -1,4 +1,4 @@
-/* avx512vnni/dot.h - activations and integer dot products with vpdpbusd.
+/* avx512vnni/dot.h - integer dot products with vpdpbusd on 16 lanes.
  *
  * vpdpbusd adds four products of unsigned weight bytes and signed activation bytes to each 32-bit
  * lane, and a lane is a row:
@@ -7,8 +7,7 @@
  *   weights  | r0 k0..3 | r1 k0..3 | ... | r15 k0..3 |    unsigned: q + 8 or q + 128
  *   acts     |  k0..3   |  k0..3   | ... |   k0..3   |    one broadcast dword
  *
- * The offset 8 or 128 is undone by where the sum starts: at -8 or -128 times the sum of the block's
- * activations.  |sum| <= 32*255*127, so nothing comes near 2^31.
+ * |sum| <= 32*255*127, so nothing comes near 2^31; where it starts: tmpl/acts_vnni.h.
  * SPDX-License-Identifier: MIT */
 #ifndef DOT_H
 #define DOT_H
@@ -17,26 +16,9 @@
 
 #include <vec.h>
 
+#include "acts_vnni.h"
 #include "gather_x86.h"
 #include "kernels.h"
-
-/* Activations of [blocks][cols] blocks, block-major. */
-struct dot_acts {
-    int8_t *q;         /* [blocks][cols][32] */
-    float *d;          /* [blocks][cols] */
-    int32_t *start[2]; /* [blocks][cols], by wtype: -128 or -8 times the sum of q */
-};
-
-enum { DOT_ACT_BYTES = 32 + 3 * 4 }; /* per block and column */
-
-KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
-{
-    const size_t n = k / KERN_BLOCK * cols;
-    int8_t *q = (int8_t *)acts;
-    float *d = (float *)(q + KERN_BLOCK * n);
-    int32_t *start = (int32_t *)(d + n);
-    return (struct dot_acts){q, d, {[KERN_Q8] = start, [KERN_Q4] = start + n}};
-}
 
 KR_INLINE __m512i dot_broadcast(const int8_t *p)
 {

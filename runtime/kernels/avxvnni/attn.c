@@ -1,0 +1,3 @@
+/* avxvnni/attn.c - as with AVX2.
+ * SPDX-License-Identifier: MIT */
+#include "../avx2/attn.c"

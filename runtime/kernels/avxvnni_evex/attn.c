@@ -1,0 +1,3 @@
+/* avxvnni_evex/attn.c - the source of avxvnni in EVEX encoding, for its tests.
+ * SPDX-License-Identifier: MIT */
+#include "../avxvnni/attn.c"
