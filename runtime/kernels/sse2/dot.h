@@ -1,36 +1,32 @@
 /* sse2/dot.h - activations and integer dot products with pmaddwd alone.
  *
- * A lane of 32 bits is a row; four xmm hold the 16 rows of a panel.  pmaddwd adds two products of
- * 16-bit words to a lane.  The words of a quad are (k0, k2) and (k1, k3), its even and odd bytes;
- * the activations are kept as words in that order.
- *
  * One column multiplies without widening the weights:
  *   Q4  a word holds four nibbles; masked by 0x0F and 0xF0 they are products with 16a and a, all in
  *       units of 16;
  *   Q8  a word is x = 256 h + l, so that 256 (h a1 + l a0) = x a1 + l (256 a0 - a1): two pmaddwd.
  *       |256 a0 - a1| <= 32639 fits a word.
  * The sum starts at what undoes the offset 8 of the nibbles or 128 of l, and is shifted down by 4
- * or 8 bits, exactly.  |sums| < 2^28.  Many columns share a block widened to words.
+ * or 8 bits, exactly.  |sums| < 2^28.  Many columns share a block widened to words (words_x86.h).
  * SPDX-License-Identifier: MIT */
 #ifndef DOT_H
 #define DOT_H
-
-#include <stdbool.h>
 
 #include <isa.h>
 #include <vec.h>
 
 #include "gather_x86.h"
 #include "kernels.h"
+#include "words_x86.h"
 
 /* Activations of [blocks][cols] blocks, block-major. */
 struct dot_acts {
     int16_t *q;        /* [blocks][cols][32], quads as k0 k2 k1 k3 */
     float *d;          /* [blocks][cols] */
     int32_t *start[2]; /* [blocks][cols], by wtype: -128 * 256 * sum of k0, k2; -8 * 16 * sum */
+    int32_t *cross;    /* [blocks][cols]: -sum of k0*k1 + k2*k3 of all quads, for dot_sums.h */
 };
 
-enum { DOT_ACT_BYTES = 64 + 3 * 4 }; /* per block and column */
+enum { DOT_ACT_BYTES = 64 + 4 * 4 }; /* per block and column */
 
 KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
 {
@@ -38,23 +34,7 @@ KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
     int16_t *q = (int16_t *)acts;
     float *d = (float *)(q + KERN_BLOCK * n);
     int32_t *start = (int32_t *)(d + n);
-    return (struct dot_acts){q, d, {[KERN_Q8] = start, [KERN_Q4] = start + n}};
-}
-
-KR_INLINE __m128i dot_load(const void *p)
-{
-    return _mm_loadu_si128((const __m128i *)p);
-}
-
-/* The 16 rows, as integers. */
-struct dot_sums {
-    __m128i row[4];
-};
-
-KR_INLINE vf dot_to_float(const struct dot_sums *s)
-{
-    return (vf){_mm_cvtepi32_ps(s->row[0]), _mm_cvtepi32_ps(s->row[1]), _mm_cvtepi32_ps(s->row[2]),
-                _mm_cvtepi32_ps(s->row[3])};
+    return (struct dot_acts){q, d, {[KERN_Q8] = start, [KERN_Q4] = start + n}, start + 2 * n};
 }
 
 /* ---- one column ---------------------------------------------------------------------------- */
@@ -117,82 +97,24 @@ KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct
 
 /* ---- many columns -------------------------------------------------------------------------- */
 
-/* A block widened to signed words, in steps of 64 bytes: two k of 16 rows. */
-struct dot_weights {
-    KR_ALIGNED(64) int16_t step[16][32];
-};
-
-KR_INLINE void dot_store(int16_t *p, __m128i v)
-{
-    _mm_store_si128((__m128i *)p, v);
-}
-
-KR_INLINE void dot_unpack_q4(struct dot_weights *u, const uint8_t *quads)
-{
-    const __m128i nibble = _mm_set1_epi16(15), offset = _mm_set1_epi16(8);
-    for (int z = 0; z < 4; z++) {
-        for (int i = 0; i < 32; i += 8) {
-            const __m128i w = dot_load(quads + 64 * z + 2 * i);
-            const __m128i low_even = _mm_and_si128(w, nibble);
-            const __m128i high_even = _mm_and_si128(_mm_srli_epi16(w, 4), nibble);
-            const __m128i low_odd = _mm_and_si128(_mm_srli_epi16(w, 8), nibble);
-            const __m128i high_odd = _mm_srli_epi16(w, 12);
-            dot_store(u->step[2 * z] + i, _mm_sub_epi16(low_even, offset));
-            dot_store(u->step[2 * z + 1] + i, _mm_sub_epi16(low_odd, offset));
-            dot_store(u->step[8 + 2 * z] + i, _mm_sub_epi16(high_even, offset));
-            dot_store(u->step[8 + 2 * z + 1] + i, _mm_sub_epi16(high_odd, offset));
-        }
-    }
-}
-
-KR_INLINE void dot_unpack_q8(struct dot_weights *u, const uint8_t *quads)
-{
-    const __m128i sign = _mm_set1_epi8(-128);
-    for (int z = 0; z < 8; z++) {
-        for (int i = 0; i < 32; i += 8) {
-            const __m128i w = _mm_xor_si128(dot_load(quads + 64 * z + 2 * i), sign);
-            dot_store(u->step[2 * z] + i, _mm_srai_epi16(_mm_slli_epi16(w, 8), 8));
-            dot_store(u->step[2 * z + 1] + i, _mm_srai_epi16(w, 8));
-        }
-    }
-}
-
-/* One step of 16 rows: w[32] words, v the column's two words in every lane. */
-KR_INLINE void dot_add(struct dot_sums *s, const int16_t *w, __m128i v)
-{
-    for (int i = 0; i < 4; i++)
-        s->row[i] = _mm_add_epi32(s->row[i], _mm_madd_epi16(v, dot_load(w + 8 * i)));
-}
-
-/* One column: 4 sums + activations + broadcast + product of 16 xmm, the weights from L1. */
-KR_INLINE vf dot_column(const struct dot_weights *u, const int16_t *q)
-{
-    const __m128i zero = _mm_setzero_si128();
-    struct dot_sums s = {{zero, zero, zero, zero}};
-    KR_UNROLL_BY_2
-    for (int z = 0; z < 16; z += 4) {
-        const __m128i v = dot_load(q + 2 * z);
-        dot_add(&s, u->step[z], _mm_shuffle_epi32(v, 0x00));
-        dot_add(&s, u->step[z + 1], _mm_shuffle_epi32(v, 0x55));
-        dot_add(&s, u->step[z + 2], _mm_shuffle_epi32(v, 0xAA));
-        dot_add(&s, u->step[z + 3], _mm_shuffle_epi32(v, 0xFF));
-    }
-    return dot_to_float(&s);
-}
+#include <dot_sums.h>
 
 KR_INLINE void dot_block_cols(enum kern_wtype wtype, float *sums, const uint8_t *quads, vf scale,
                               const struct dot_acts *a, size_t at, size_t n)
 {
-    struct dot_weights u;
-    const bool widen = n >= WIDEN_COLS;
-    if (widen && wtype == KERN_Q4)
-        dot_unpack_q4(&u, quads);
-    else if (widen)
-        dot_unpack_q8(&u, quads);
+    if (n < WIDEN_COLS) {
+        for (size_t c = at; c < at + n; c++, sums += 16)
+            dot_scale(sums, dot_block(wtype, quads, a, c), scale, a->d[c]);
+        return;
+    }
+    struct dot_words u;
+    if (wtype == KERN_Q4)
+        words_unpack_q4(&u, quads);
+    else
+        words_unpack_q8(&u, quads);
     for (size_t c = at; c < at + n; c++, sums += 16) {
-        const vf dot =
-            widen ? dot_column(&u, a->q + KERN_BLOCK * c) : dot_block(wtype, quads, a, c);
-        vf_store(sums, vf_fma(vf_mul(scale, vf_set1(a->d[c])), dot, vf_load(sums)));
+        const struct dot_sums dot = dot_sums_words(&u, a->q + KERN_BLOCK * c, a->cross + c);
+        dot_scale(sums, dot_to_float(&dot), scale, a->d[c]);
     }
 }
 
