@@ -1,7 +1,7 @@
 /* tmpl/matmul_p16.tmpl.h - kern_layout and kern_matmul for panels of 16 rows.  Include once, at the
  * end of <isa>/matmul.c, which says in p16_matmul() how it goes about rows and columns.
  * SPDX-License-Identifier: MIT */
-#include "p16.h"
+#include "p16_columns.h"
 
 const struct pack_layout kern_layout[2] = {
     [KERN_Q8] = {PACK_Q8_NAME, PACK_ROWS, PACK_Q8_K, PACK_BLOCKS, PACK_Q8_XOR, 0},

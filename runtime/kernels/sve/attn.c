@@ -1,0 +1,3 @@
+/* sve/attn.c - as with Advanced SIMD alone.
+ * SPDX-License-Identifier: MIT */
+#include "../neon/attn.c"
