@@ -7,56 +7,12 @@
  *   weights  | r0 k0..3 | r1 k0..3 | r2 k0..3 | r3 k0..3 |
  *   acts     |  k0..3   |  k4..7   |  k8..11  |  k12..15 |   sdot takes lane z for k = 4z..4z+3
  *
- * Nibbles in two's complement are moved to the upper half of a byte, where they are 16 * q: no
- * offset has to be undone, and the conversion to float divides by 16 for nothing, exactly, as
- * |16 * sum| <= 16 * 32 * 8 * 127 < 2^24.
  * SPDX-License-Identifier: MIT */
 #ifndef DOT_H
 #define DOT_H
 
-#include <isa.h>
-#include <vec.h>
-
+#include "dot_arm.h"
 #include "gather.h"
-#include "kernels.h"
-
-/* Activations of [blocks][cols] blocks, block-major. */
-struct dot_acts {
-    int8_t *q; /* [blocks][cols][32] */
-    float *d;  /* [blocks][cols] */
-};
-
-enum { DOT_ACT_BYTES = 32 + 4 }; /* per block and column */
-
-KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
-{
-    int8_t *q = (int8_t *)acts;
-    return (struct dot_acts){q, (float *)(q + k * cols)};
-}
-
-/* The sums of a block of 4 rows as floats. */
-KR_INLINE float32x4_t dot_float(enum kern_wtype wtype, int32x4_t sums)
-{
-    return wtype == KERN_Q4 ? vcvtq_n_f32_s32(sums, 4) : vcvtq_f32_s32(sums);
-}
-
-/* The block of 4 rows at `quads` as bytes, k = 4z..4z+3 in w[z]; of nibbles, 16 times them. */
-KR_INLINE void dot_unpack(enum kern_wtype wtype, int8x16_t w[8], const uint8_t *quads)
-{
-    const size_t step = 4 * PACK_ROWS;
-    if (wtype == KERN_Q8) {
-        KR_UNROLL
-        for (size_t z = 0; z < 8; z++)
-            w[z] = vreinterpretq_s8_u8(vld1q_u8(quads + step * z));
-        return;
-    }
-    KR_UNROLL
-    for (size_t z = 0; z < 4; z++) {
-        const uint8x16_t pairs = vld1q_u8(quads + step * z);
-        w[z] = vreinterpretq_s8_u8(vshlq_n_u8(pairs, 4));
-        w[4 + z] = vreinterpretq_s8_u8(vandq_u8(pairs, vdupq_n_u8(0xF0)));
-    }
-}
 
 /* sum += 4 rows x 16 k. */
 KR_INLINE int32x4_t dot_half(int32x4_t sum, const int8x16_t w[4], int8x16_t x)
@@ -70,7 +26,7 @@ KR_INLINE int32x4_t dot_half(int32x4_t sum, const int8x16_t w[4], int8x16_t x)
 KR_INLINE float32x4_t dot_4(enum kern_wtype wtype, const uint8_t *quads, int8x16_t x0, int8x16_t x1)
 {
     int8x16_t w[8];
-    dot_unpack(wtype, w, quads);
+    dot_unpack(wtype, 4, w, quads);
     return dot_float(wtype, dot_half(dot_half(vdupq_n_s32(0), w, x0), w + 4, x1));
 }
 
@@ -117,8 +73,8 @@ KR_INLINE void dot_rows(enum kern_wtype wtype, float *sums, const uint8_t *quads
                         size_t n)
 {
     int8x16_t w0[8], w1[8];
-    dot_unpack(wtype, w0, quads);
-    dot_unpack(wtype, w1, quads + 16);
+    dot_unpack(wtype, 4, w0, quads);
+    dot_unpack(wtype, 4, w1, quads + 16);
     size_t c = 0;
     for (; c + TILE_COLS <= n; c += TILE_COLS)
         dot_tile(wtype, TILE_COLS, sums + PACK_ROWS * c, w0, w1, scale0, scale1, a, at + c);

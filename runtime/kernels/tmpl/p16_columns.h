@@ -101,34 +101,42 @@ KR_INLINE void p16_gather(enum kern_wtype w, enum kern_stype s, uint8_t *quads, 
     }
 }
 
+/* The sums [cols - col0][16] of columns [col0, cols) of the panel at row r. */
+KR_INLINE void p16_sums(enum kern_wtype w, enum kern_stype s, float *sums,
+                        const struct kern_matrix *m, const struct dot_acts *a, size_t cols,
+                        size_t col0, size_t r)
+{
+    KR_ALIGNED(64) uint8_t gathered[PACK_ROWS * KERN_BLOCK];
+    KR_ALIGNED(64) uint8_t gathered_scales[PACK_ROWS * sizeof(float)];
+    const size_t n = cols - col0, blocks = m->k / KERN_BLOCK;
+    const uint8_t *quads = gathered, *scales = gathered_scales;
+
+    memset(sums, 0, n * PACK_ROWS * sizeof *sums);
+    for (size_t b = 0; b < blocks; b++) {
+        if (m->packed) {
+            const uint8_t *super = (const uint8_t *)m->data +
+                                   r / PACK_ROWS * p16_panel(w, s, blocks) +
+                                   b / PACK_BLOCKS * p16_super(w, s);
+            quads = p16_quads(w, s, super, b % PACK_BLOCKS);
+            scales = p16_scales(s, super, b % PACK_BLOCKS);
+        } else {
+            p16_gather(w, s, gathered, gathered_scales, m, r, b);
+        }
+        dot_block_cols(w, sums, quads, p16_load_scales(s, scales), a, b * cols + col0, n);
+    }
+}
+
 /* Columns [col0, cols) of rows [row0, row1). */
 KR_INLINE void p16_columns(enum kern_wtype w, enum kern_stype s, float *dst, size_t dst_stride,
                            const struct kern_matrix *m, const struct dot_acts *a, size_t cols,
                            size_t col0, size_t row0, size_t row1)
 {
     KR_ALIGNED(64) float sums[KERN_MAX_COLS * PACK_ROWS];
-    KR_ALIGNED(64) uint8_t gathered[PACK_ROWS * KERN_BLOCK];
-    KR_ALIGNED(64) uint8_t gathered_scales[PACK_ROWS * sizeof(float)];
-    const size_t n = cols - col0, blocks = m->k / KERN_BLOCK;
-    const uint8_t *quads = gathered, *scales = gathered_scales;
-
     for (size_t r = row0; r < row1; r += PACK_ROWS) {
-        memset(sums, 0, n * PACK_ROWS * sizeof *sums);
-        for (size_t b = 0; b < blocks; b++) {
-            if (m->packed) {
-                const uint8_t *super = (const uint8_t *)m->data +
-                                       r / PACK_ROWS * p16_panel(w, s, blocks) +
-                                       b / PACK_BLOCKS * p16_super(w, s);
-                quads = p16_quads(w, s, super, b % PACK_BLOCKS);
-                scales = p16_scales(s, super, b % PACK_BLOCKS);
-            } else {
-                p16_gather(w, s, gathered, gathered_scales, m, r, b);
-            }
-            dot_block_cols(w, sums, quads, p16_load_scales(s, scales), a, b * cols + col0, n);
-        }
         const size_t rows = row1 - r < PACK_ROWS ? row1 - r : PACK_ROWS;
-        for (size_t c = 0; c < n; c++)
-            p16_store(dst + (col0 + c) * dst_stride + (r - row0), vf_load(sums + c * PACK_ROWS),
+        p16_sums(w, s, sums, m, a, cols, col0, r);
+        for (size_t c = col0; c < cols; c++)
+            p16_store(dst + c * dst_stride + (r - row0), vf_load(sums + (c - col0) * PACK_ROWS),
                       rows);
     }
 }

@@ -1,0 +1,2 @@
+/* neon_i8mm/vec.h - as neon.  SPDX-License-Identifier: MIT */
+#include "../neon/vec.h"
