@@ -1,31 +1,34 @@
-/* ml_bench.c - how fast a model runs here: prompt tokens and decoded tokens per second.
+/* ml_bench.c - the one measuring tool: what a model, or each kernel, makes of this machine.
  *
- * Measures the library alone: ids are made up and nothing is sampled.  Prefill
- * and decode alternate, so that a busy minute of the machine hits both.
+ * The command line; measuring is bench_model.c and bench_kernels.c, printing
+ * bench_report.c.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
+#include "bench.h"
 #include "console.h"
 
-enum { MAX_TOKENS = 1 << 20, MAX_REPS = 1000 };
+enum { MAX_TOKENS = 1 << 20, KERNEL_REPS = 31, MODEL_REPS = 5 };
 
 static struct {
-    int32_t n, prefill, threads, batch, kv, reps;
-    bool prefill_given, no_pack, pack_cache, json;
-} given = {.n = 128, .batch = 128, .reps = 5};
+    int32_t n, prefill, batch, kv, reps;
+    const char *threads, *depths, *only;
+    bool prefill_given, reps_given, kernels, no_pack, pack_cache, json;
+} given = {.n = 128, .batch = 128, .threads = "", .depths = "0"};
 
 static const struct args_option options[] = {
     {"-n", "N", ARGS_INT, &given.n, 1, MAX_TOKENS, NULL,
      "Tokens: N of prompt, then N decoded; default 128.", NULL},
     {"--prefill", "N", ARGS_INT, &given.prefill, 1, MAX_TOKENS, NULL,
      "Tokens of prompt, if not as many as -n.", &given.prefill_given},
-    {"-t", "N", ARGS_INT, &given.threads, 1, 64, NULL, "Threads; default: what suits this machine.",
-     NULL},
-    {"-r", "N", ARGS_INT, &given.reps, 1, MAX_REPS, NULL,
-     "Repetitions; the median counts; default 5.", NULL},
+    {"--depth", "N,N", ARGS_TEXT, &given.depths, 0, 0, NULL,
+     "Tokens that are in the KV cache before each test, up to 16 numbers; default 0.", NULL},
+    {"-t", "N,N", ARGS_TEXT, &given.threads, 0, 0, NULL,
+     "Threads, up to 16 numbers; default: what suits this machine.", NULL},
+    {"-r", "N", ARGS_INT, &given.reps, 1, BENCH_MAX_REPS, NULL,
+     "Repetitions; the median counts; default 5, and 31 of --kernels.", &given.reps_given},
     {"--batch", "N", ARGS_INT, &given.batch, 1, 128, NULL, "Prompt tokens per step; default 128.",
      NULL},
     {"--kv", "TYPE", ARGS_CHOICE, &given.kv, 0, 0, args_kv_types,
@@ -34,198 +37,101 @@ static const struct args_option options[] = {
      "Use, or write, the packed weights beside the model.", NULL},
     {"--no-pack", NULL, ARGS_FLAG, &given.no_pack, 0, 0, NULL,
      "Use the weights as they lie in the file.", NULL},
+    {"--kernels", NULL, ARGS_FLAG, &given.kernels, 0, 0, NULL,
+     "Measure the kernels alone, on one thread: no model needed.", NULL},
+    {"--only", "PATTERN", ARGS_TEXT, &given.only, 0, 0, NULL,
+     "Only the kernels of this name, * stands for anything: 'matmul q4*'.", NULL},
     {"--json", NULL, ARGS_FLAG, &given.json, 0, 0, NULL, "Print one JSON object instead.", NULL},
 };
 
 static const struct args_program program = {
     .name = "ml_bench",
-    .operands = "MODEL.mlb",
+    .operands = "MODEL.mlb | --kernels",
     .about = "measure how fast a model runs on this CPU. Prefill is the speed at which a prompt is "
-             "read, decode the speed at which an answer is written; decode is limited by how fast "
-             "memory delivers the weights, which the GB/s tell.",
+             "read; it is limited by the dot instruction, and compared with that instruction's "
+             "peak. Decode is the speed at which an answer is written; it is limited by how fast "
+             "memory delivers the weights, and compared with plain reading. Both limits are "
+             "measured in the same run, between the tests; a few percent above 100 are noise.",
     .examples = "Examples:\n"
                 "  ml_bench model.mlb                    128 tokens of prompt, 128 decoded\n"
-                "  ml_bench model.mlb -t 4 -r 11         four threads, median of 11\n"
+                "  ml_bench model.mlb -t 1,4 -r 11       one thread and four, medians of 11\n"
+                "  ml_bench model.mlb --depth 0,2048     from an empty and a long context\n"
                 "  ml_bench model.mlb -n 64 --prefill 1024 --kv f16\n"
-                "  ml_bench model.mlb --json > result.json\n",
+                "  ml_bench model.mlb --json > result.json\n"
+                "  ml_bench --kernels --only 'matmul q4* cold'\n",
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = 1,
 };
 
-struct bench {
-    krafla_model *model;
-    krafla_session *session;
-    krafla_model_info info;
-    size_t prompt, decode;              /* tokens per repetition */
-    int32_t *tokens;                    /* [prompt + decode] */
-    double *prefill_rate, *decode_rate; /* [reps] tok/s */
-    double load_seconds;
-};
-
-static int open_all(struct bench *b, const char *path)
+/* "1,2,4" as numbers of [min, max]; false, with the message printed, if it is anything else. */
+static bool parse_list(const char *option, const char *text, int32_t min, int32_t max,
+                       int32_t list[BENCH_LIST], size_t *n)
 {
-    krafla_error err;
-    krafla_model_options mo;
-    krafla_model_defaults(&mo);
-    mo.pack = given.no_pack      ? KRAFLA_PACK_NONE
-              : given.pack_cache ? KRAFLA_PACK_CACHE
-                                 : KRAFLA_PACK_MEMORY;
-    mo.n_threads = given.threads;
-    const double start = console_seconds();
-    if (krafla_model_open(&b->model, path, &mo, &err) != KRAFLA_OK)
-        return args_failed(&err);
-    b->load_seconds = console_seconds() - start;
-    b->info.struct_size = sizeof b->info;
-    krafla_model_describe(b->model, &b->info);
-
-    b->decode = (size_t)given.n;
-    b->prompt = (size_t)(given.prefill_given ? given.prefill : given.n);
-    if (b->prompt + b->decode > (size_t)b->info.max_seq)
-        return args_usage_error(&program,
-                                "%zu prompt and %zu decoded tokens are more than the %d positions "
-                                "of this model: use a smaller -n or --prefill",
-                                b->prompt, b->decode, (int)b->info.max_seq);
-    krafla_session_options so;
-    krafla_session_defaults(&so);
-    so.n_ctx = (int32_t)(b->prompt + b->decode);
-    so.n_threads = given.threads;
-    so.n_batch = given.batch;
-    so.kv_type = given.kv;
-    if (krafla_session_create(&b->session, b->model, &so, &err) != KRAFLA_OK)
-        return args_failed(&err);
-
-    b->tokens = calloc(b->prompt + b->decode, sizeof *b->tokens);
-    b->prefill_rate = calloc((size_t)given.reps, sizeof *b->prefill_rate);
-    b->decode_rate = calloc((size_t)given.reps, sizeof *b->decode_rate);
-    if (!b->tokens || !b->prefill_rate || !b->decode_rate) {
-        console_error("out of memory for %zu tokens", b->prompt + b->decode);
-        return ARGS_RUNTIME;
+    for (*n = 0; *n < BENCH_LIST; text++) {
+        const size_t bytes = strcspn(text, ",");
+        if (!args_int(text, bytes, min, max, &list[(*n)++]))
+            break;
+        text += bytes;
+        if (*text == '\0')
+            return true;
     }
-    return ARGS_OK;
+    args_usage_error(&program, "%s takes up to %d numbers from %d to %d, like %s 1,2", option,
+                     BENCH_LIST, (int)min, (int)max, option);
+    return false;
 }
 
-/* A timeline that shares no first token with the one before, so that nothing is reused. */
-static void make_tokens(struct bench *b, int rep)
+/* Everything is printed by now, or nothing is. */
+static int finish(int code)
 {
-    const uint32_t vocab = (uint32_t)b->info.vocab;
-    uint32_t state = 12345;
-    for (size_t i = 0; i < b->prompt + b->decode; i++) {
-        state = state * 1664525u + 1013904223u;
-        b->tokens[i] = (int32_t)((state >> 8) % vocab);
-    }
-    b->tokens[0] = (int32_t)((uint32_t)rep % vocab);
-}
-
-/* Prompt, then token by token; rates in tok/s, stored unless rep is the warm-up, -1. */
-static int run_once(struct bench *b, int rep)
-{
-    krafla_error err;
-    make_tokens(b, rep + 1);
-    const double start = console_seconds();
-    if (krafla_session_sync(b->session, b->tokens, b->prompt, &err) != KRAFLA_OK)
-        return args_failed(&err);
-    const double middle = console_seconds();
-    const size_t decode = rep < 0 ? 1 : b->decode;
-    for (size_t i = 1; i <= decode; i++)
-        if (krafla_session_sync(b->session, b->tokens, b->prompt + i, &err) != KRAFLA_OK)
-            return args_failed(&err);
-    const double end = console_seconds();
-    if (rep >= 0) {
-        b->prefill_rate[rep] = (double)b->prompt / (middle - start);
-        b->decode_rate[rep] = (double)b->decode / (end - middle);
-    }
-    return ARGS_OK;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(const double *sorted, size_t n)
-{
-    return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
-}
-
-static void print_text(const struct bench *b, const char *reason)
-{
-    const size_t n = (size_t)given.reps;
-    const double *p = b->prefill_rate, *d = b->decode_rate;
-    struct console_text name = console_text(); /* it is the file's: no controls to the terminal */
-    console_write(&name, krafla_model_name(b->model), strlen(krafla_model_name(b->model)));
-    printf(": %.1f MiB, packed: %d, loaded in %.2f s\n", (double)b->info.file_bytes / (1 << 20),
-           (int)b->info.packed, b->load_seconds);
-    printf("isa: %s, threads: %d%s%s, kv: %s, median of %zu\n\n", krafla_isa(),
-           (int)krafla_session_threads(b->session), reason ? ", as limited by " : "",
-           reason ? reason : "", args_kv_types[given.kv], n);
-    printf("%-8s %7s %10s %10s %10s %8s\n", "", "tokens", "tok/s", "min", "max", "GB/s");
-    printf("%-8s %7zu %10.2f %10.2f %10.2f\n", "prefill", b->prompt, median(p, n), p[0], p[n - 1]);
-    printf("%-8s %7zu %10.2f %10.2f %10.2f %8.2f\n", "decode", b->decode, median(d, n), d[0],
-           d[n - 1], median(d, n) * (double)b->info.weight_bytes * 1e-9);
-}
-
-static void print_json_string(const char *text)
-{
-    putchar('"');
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            printf("\\%c", *c);
-        else if (*c < 0x20)
-            printf("\\u%04x", *c);
-        else
-            putchar(*c);
-    }
-    putchar('"');
-}
-
-static void print_json(const struct bench *b)
-{
-    const size_t n = (size_t)given.reps;
-    const double *p = b->prefill_rate, *d = b->decode_rate;
-    fputs("{\"model\": ", stdout);
-    print_json_string(krafla_model_name(b->model));
-    printf(", \"file_bytes\": %llu, \"weight_bytes\": %llu, \"version\": \"%s\", \"isa\": \"%s\", "
-           "\"threads\": %d, \"packed\": %d, \"kv\": \"%s\", \"batch\": %d, \"reps\": %zu, "
-           "\"load_seconds\": %.3f",
-           (unsigned long long)b->info.file_bytes, (unsigned long long)b->info.weight_bytes,
-           krafla_version(), krafla_isa(), (int)krafla_session_threads(b->session),
-           (int)b->info.packed, args_kv_types[given.kv], (int)given.batch, n, b->load_seconds);
-    printf(", \"prefill\": {\"tokens\": %zu, \"median\": %.3f, \"min\": %.3f, \"max\": %.3f}",
-           b->prompt, median(p, n), p[0], p[n - 1]);
-    printf(", \"decode\": {\"tokens\": %zu, \"median\": %.3f, \"min\": %.3f, \"max\": %.3f, "
-           "\"gb_per_s\": %.3f}}\n",
-           b->decode, median(d, n), d[0], d[n - 1],
-           median(d, n) * (double)b->info.weight_bytes * 1e-9);
-}
-
-static int bench(struct bench *b, const char *path)
-{
-    int code = open_all(b, path);
-    for (int rep = -1; rep < given.reps && code == ARGS_OK; rep++) {
-        console_progress("%d of %d ...", rep + 1, (int)given.reps);
-        code = run_once(b, rep);
-    }
-    console_progress("%s", "");
-    if (code != ARGS_OK)
-        return code;
-
-    qsort(b->prefill_rate, (size_t)given.reps, sizeof *b->prefill_rate, compare);
-    qsort(b->decode_rate, (size_t)given.reps, sizeof *b->decode_rate, compare);
-    const char *reason = NULL;
-    if (given.threads == 0)
-        krafla_default_threads(&reason);
-    if (given.json)
-        print_json(b);
-    else
-        print_text(b, reason);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    if (code == ARGS_OK && (fflush(stdout) != 0 || ferror(stdout))) {
         console_error("cannot write to stdout");
         return ARGS_RUNTIME;
     }
-    return ARGS_OK;
+    return code;
+}
+
+static int measure_kernels(void)
+{
+    struct bench_kernel_result result;
+    const size_t reps = given.reps_given ? (size_t)given.reps : KERNEL_REPS;
+    int code = bench_kernels(&result, given.only, reps);
+    if (code == ARGS_OK && result.n_rows == 0)
+        code = args_usage_error(&program,
+                                "--only: no kernel is named '%s'; without --only, all "
+                                "are shown",
+                                given.only);
+    if (code == ARGS_OK)
+        bench_print_kernels(&result, given.json);
+    free(result.rows);
+    return finish(code);
+}
+
+static int measure_model(const char *path)
+{
+    struct bench_model_result result;
+    struct bench_plan plan = {.path = path,
+                              .n_threads = 1,
+                              .decode = (size_t)given.n,
+                              .prompt = (size_t)(given.prefill_given ? given.prefill : given.n),
+                              .reps = given.reps_given ? (size_t)given.reps : MODEL_REPS,
+                              .batch = given.batch,
+                              .kv = given.kv,
+                              .pack = given.no_pack      ? KRAFLA_PACK_NONE
+                                      : given.pack_cache ? KRAFLA_PACK_CACHE
+                                                         : KRAFLA_PACK_MEMORY,
+                              .program = &program};
+    const bool threads_ok = !*given.threads || parse_list("-t", given.threads, 1, KR_MAX_THREADS,
+                                                          plan.threads, &plan.n_threads);
+    if (!threads_ok ||
+        !parse_list("--depth", given.depths, 0, MAX_TOKENS, plan.depths, &plan.n_depths))
+        return ARGS_USAGE;
+    const int code = bench_model(&result, &plan);
+    if (code == ARGS_OK)
+        bench_print_model(&result, &plan, given.json);
+    free(result.cells);
+    return finish(code);
 }
 
 int main(int argc, char **argv)
@@ -241,13 +147,12 @@ int main(int argc, char **argv)
     if (given.no_pack && given.pack_cache)
         return args_usage_error(&program,
                                 "--pack-cache and --no-pack exclude each other: drop one");
-
-    struct bench b = {0};
-    code = bench(&b, path);
-    free(b.decode_rate);
-    free(b.prefill_rate);
-    free(b.tokens);
-    krafla_session_free(b.session);
-    krafla_model_close(b.model);
-    return code;
+    if (given.kernels == (path != NULL))
+        return args_usage_error(&program, "%s",
+                                path ? "--kernels takes no model: drop one"
+                                     : "name a model, or --kernels");
+    if (given.only && !given.kernels)
+        return args_usage_error(&program, "--only chooses among --kernels: add it");
+    console_catch_interrupt();
+    return given.kernels ? measure_kernels() : measure_model(path);
 }
