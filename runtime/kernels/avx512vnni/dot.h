@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include <isa.h>
 #include <vec.h>
 
 #include "acts_vnni.h"
@@ -27,7 +28,16 @@ KR_INLINE __m512i dot_broadcast(const int8_t *p)
     return _mm512_set1_epi32(quad);
 }
 
-/* The eight quads of a block as bytes, k = 4z..4z+3 in w[z]. */
+/* Quad z of a block as bytes: k = 4z..4z+3. */
+KR_INLINE __m512i dot_quad(enum kern_wtype wtype, const uint8_t *quads, int z)
+{
+    if (wtype == KERN_Q8)
+        return _mm512_load_si512(quads + 64 * z);
+    const __m512i x = _mm512_load_si512(quads + 64 * (z % 4));
+    return _mm512_and_si512(z < 4 ? x : _mm512_srli_epi16(x, 4), _mm512_set1_epi8(15));
+}
+
+/* All eight of them. */
 struct dot_weights {
     __m512i w[8];
 };
@@ -35,21 +45,13 @@ struct dot_weights {
 KR_INLINE struct dot_weights dot_unpack(enum kern_wtype wtype, const uint8_t *quads)
 {
     struct dot_weights u;
-    if (wtype == KERN_Q8) {
-        for (int z = 0; z < 8; z++)
-            u.w[z] = _mm512_load_si512(quads + 64 * z);
-        return u;
-    }
-    const __m512i nibble = _mm512_set1_epi8(15);
-    for (int z = 0; z < 4; z++) {
-        const __m512i x = _mm512_load_si512(quads + 64 * z);
-        u.w[z] = _mm512_and_si512(x, nibble);
-        u.w[4 + z] = _mm512_and_si512(_mm512_srli_epi16(x, 4), nibble);
-    }
+    KR_UNROLL
+    for (int z = 0; z < 8; z++)
+        u.w[z] = dot_quad(wtype, quads, z);
     return u;
 }
 
-/* Many columns share u: one chain, so that it needs one register; the others hide its latency. */
+/* Some columns share u: one chain, so that it needs one register; the others hide its latency. */
 KR_INLINE vf dot_column(enum kern_wtype wtype, const struct dot_weights *u,
                         const struct dot_acts *a, size_t at)
 {
@@ -72,6 +74,30 @@ KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct
         high = _mm512_dpbusd_epi32(high, u.w[4 + z], dot_broadcast(q + 16 + 4 * z));
     }
     return _mm512_cvtepi32_ps(_mm512_add_epi32(low, high));
+}
+
+/* sums[c] += the scaled dots of a block with columns at .. at + n - 1, n <= TILE_COLS a constant.
+ * Each quad meets all columns before the next one: n chains, and one register of weights. */
+KR_INLINE void dot_tile(enum kern_wtype wtype, vf sums[TILE_COLS], const uint8_t *quads, vf scale,
+                        const struct dot_acts *a, size_t at, const int n)
+{
+    const int8_t *q = a->q + KERN_BLOCK * at;
+    __m512i dots[TILE_COLS];
+    KR_UNROLL
+    for (int c = 0; c < n; c++)
+        dots[c] = _mm512_set1_epi32(a->start[wtype][at + (size_t)c]);
+    KR_UNROLL
+    for (int z = 0; z < 8; z++) {
+        const __m512i w = dot_quad(wtype, quads, z);
+        KR_UNROLL
+        for (int c = 0; c < n; c++)
+            dots[c] = _mm512_dpbusd_epi32(dots[c], w, dot_broadcast(q + KERN_BLOCK * c + 4 * z));
+    }
+    KR_UNROLL
+    for (int c = 0; c < n; c++) {
+        const vf d = vf_mul(scale, vf_set1(a->d[at + (size_t)c]));
+        sums[c] = vf_fma(d, _mm512_cvtepi32_ps(dots[c]), sums[c]);
+    }
 }
 
 KR_INLINE void dot_block_cols(enum kern_wtype wtype, float *sums, const uint8_t *quads, vf scale,

@@ -13,7 +13,8 @@ enum {
     PACK_Q8_XOR = 0x80, /* weights as unsigned bytes */
     PACK_Q4_XOR = 0,    /* nibbles as in the file: q + 8 */
     PACK_BLOCKS = 2,    /* k-blocks of a super-block: 9 or 17 whole cache lines */
-    TILE_COLS = 12, /* columns per register tile: 12 sums + 8 weights + scale + work of 32 zmm */
+    TILE_COLS = 12, /* columns per register tile: 12 sums + 12 dots + weights + scale of 32 zmm */
+    TILE_REST = 8,  /* columns of the last tile: 128 = 10 * 12 + 8 */
     ATTN_SUMS = 28, /* attention sums in registers, beside K or V and a broadcast */
 };
 

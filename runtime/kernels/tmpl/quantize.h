@@ -8,16 +8,29 @@
 
 #include <vec.h>
 
+static const float quantize_nothing = 1e-30f; /* below this a block is all zero */
+
 /* Factor from floats to integers, and their scale in *d; both 0 for (nearly) nothing.
  * |x| <= amax gives |x * factor| <= 127 * (1 + 2^-23), which rounds to 127: never -128. */
 static inline vf quantize_factor(float amax, float *d)
 {
-    if (amax < 1e-30f) {
+    if (amax < quantize_nothing) {
         *d = 0.0f;
         return vf_set1(0.0f);
     }
     *d = amax / 127.0f;
     return vf_set1(127.0f / amax);
+}
+
+/* The same of 16 blocks. */
+static inline void quantize_factors(float factor[16], float d[16], const float amax[16])
+{
+    const vf most = vf_set1(127.0f), m = vf_max(vf_load(amax), vf_set1(quantize_nothing));
+    vf_store(d, vf_div(m, most));
+    vf_store(factor, vf_div(most, m));
+    for (size_t i = 0; i < 16; i++)
+        if (amax[i] < quantize_nothing)
+            d[i] = factor[i] = 0.0f;
 }
 
 /* q[0..31] of one block of 32 floats in their order; returns the scale. */
