@@ -299,6 +299,7 @@ static int measure_all(struct bench_model_result *out, struct run *r)
     }
     console_progress("%s", "");
     out->peak_name = r->peak_name;
+    out->position_bytes = r->position_bytes * (uint64_t)r->model->file.n_layers;
     free(s);
     return code;
 }

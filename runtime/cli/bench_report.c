@@ -89,10 +89,11 @@ static void json_model(const struct bench_model_result *r, const struct bench_pl
     fputs(", \"model\": ", stdout);
     json_string(r->name);
     printf(", \"file_bytes\": %llu, \"weight_bytes\": %llu, \"packed\": %d, \"kv\": \"%s\", "
-           "\"batch\": %d, \"reps\": %zu, \"load_seconds\": %.3f, \"peak\": ",
+           "\"kv_bytes_per_position\": %llu, \"batch\": %d, \"reps\": %zu, \"load_seconds\": %.3f, "
+           "\"peak\": ",
            (unsigned long long)r->info.file_bytes, (unsigned long long)r->info.weight_bytes,
-           (int)r->info.packed, args_kv_types[plan->kv], (int)plan->batch, plan->reps,
-           r->load_seconds);
+           (int)r->info.packed, args_kv_types[plan->kv], (unsigned long long)r->position_bytes,
+           (int)plan->batch, plan->reps, r->load_seconds);
     json_string(r->peak_name);
     fputs(", \"results\": [\n  ", stdout);
     for (size_t i = 0; i < r->n_cells; i++) {
