@@ -39,8 +39,13 @@ class Isa:
     msvc: str | None
     needs: tuple[str, ...]
     layouts: tuple[str, ...]
-    cpu: str | None
+    cpus: tuple[str, ...]
     ship: bool
+
+    @property
+    def cpu(self) -> str | None:
+        """What runs all of its tests where the machine's own CPU cannot."""
+        return self.cpus[0] if self.cpus else None
 
     @property
     def cross(self) -> str:
@@ -74,7 +79,7 @@ def parse_row(cells: list[str], number: int) -> Isa:
     """Return one row; every cell with a closed set of values is checked against it."""
     if len(cells) != COLUMNS:
         raise TableError(f"isas.txt:{number}: want {COLUMNS} columns, got {len(cells)}")
-    name, arch, rule, cflags, msvc, needs, layouts, cpu, ship = cells
+    name, arch, rule, cflags, msvc, needs, layouts, cpus, ship = cells
     for value, known, what in (
         (arch, CROSS, "arch"),
         (rule, CLASSES, "class"),
@@ -92,7 +97,7 @@ def parse_row(cells: list[str], number: int) -> Isa:
         msvc=None if msvc == "-" else msvc,
         needs=tuple(needs.split()),
         layouts=tuple(layouts.split()),
-        cpu=None if cpu == "-" else cpu,
+        cpus=() if cpus == "-" else tuple(cpus.split()),
         ship=ship == "yes",
     )
 

@@ -9,13 +9,14 @@ silence.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import isas
-from krafla_release import build
+from krafla_release import build, kernels
 from krafla_release.project import ROOT, ReleaseError, exit_code, run
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 FUZZ_SECONDS = 10
+VNNIRUN = "vnnirun"  # in the column cpu of isas.txt
+FEW_KERNELS = "matmul * k=64 *"
 
 
 def sessions() -> dict[str, isas.Isa]:
@@ -47,18 +50,44 @@ def missing_tool(isa: isas.Isa) -> str | None:
     return f"{', '.join(lacking)} not installed" if lacking else None
 
 
-def runner(isa: isas.Isa) -> dict[str, str]:
-    """Return the make variables that let this machine run a built row, native if it can."""
+def runs_here(isa: isas.Isa) -> str | None:
+    """Return why this CPU cannot run a built row, if it cannot: the words of its guard."""
     if build.cross(isa):
-        return {}  # the Makefile knows the emulator of a cross build
+        return f"this machine is no {isa.arch}"
     program = build.build_dir(isa) / "ml_run"
     probe = subprocess.run([program, "--probe"], capture_output=True, text=True, check=False)
     if probe.returncode == 0:
-        return {}
-    emulator = isas.EMULATORS[isa.arch]
-    if isa.cpu and shutil.which(emulator):
-        return {"emulator": f"{emulator} -cpu {isa.cpu}"}
-    raise ReleaseError(probe.stderr.strip() or f"ml_run --probe ended with {probe.returncode}")
+        return None
+    return probe.stderr.strip() or f"ml_run --probe ended with {probe.returncode}"
+
+
+def vnnirun(level: str) -> list[str]:
+    """Return the command that runs a program at a level of x86 (tests/emulate), as fast as can be.
+
+    It is built if need be.  Without --fast every dot product of AVX-VNNI traps.
+    """
+    run("make", "-s", "--no-print-directory", "emulate")
+    runner = str(ROOT / "build" / "emulate" / "vnnirun")
+    quick = subprocess.run([runner, "--fast", "true"], capture_output=True, check=False)
+    return [runner, *(["--fast"] if quick.returncode == 0 else []), f"--cpu={level}"]
+
+
+def emulator(isa: isas.Isa, cpu: str) -> list[str]:
+    """Return the command that stands before a program of a row, to run it as on that CPU."""
+    if cpu == VNNIRUN:
+        return vnnirun(isa.name)
+    return [isas.EMULATORS[isa.arch], "-cpu", cpu]
+
+
+def runners(isa: isas.Isa) -> list[list[str]]:
+    """Return the commands that run a row here: natively if it can, else on its emulated CPUs."""
+    reason = runs_here(isa)
+    if reason is None:
+        return [[]]
+    tool = "ptrace" if isa.cpu == VNNIRUN else isas.EMULATORS[isa.arch]
+    if isa.cpu is None or (isa.cpu != VNNIRUN and not shutil.which(tool)):
+        raise ReleaseError(reason)
+    return [emulator(isa, cpu) for cpu in isa.cpus]
 
 
 def check_isa(name: str) -> None:
@@ -70,21 +99,48 @@ def check_isa(name: str) -> None:
         return
     build.make(isa, "all")
     try:
-        variables = runner(isa)
+        first, *others = runners(isa)
     except ReleaseError as error:
         not_run(name, str(error))
         return
-    build.make(isa, "test", variables=variables)
-    build.make(isa, "e2e", variables=variables)
-    build.make(isa, "test", release=False, variables=variables)
+    if first and isa.cpu == VNNIRUN and "--fast" not in first:
+        check_slowly(isa, first)
+        return
+    variables = {"emulator": shlex.join(first)} if first else {}
+    for runner in (first, *others):
+        check_kernels(isa, [*runner, str(build.build_dir(isa) / "checkkern")])
+    build.make(isa, "units", "e2e", variables=variables)
+    checkkern = build.build_dir(isa, release=False) / "checkkern"
+    goals = ["units", str(checkkern.relative_to(ROOT))]
+    build.make(isa, *goals, release=False, variables=variables)
+    check_kernels(isa, [*first, str(checkkern)])
+
+
+def check_kernels(isa: isas.Isa, command: list[str]) -> None:
+    """Run checkkern by this command; announce what the emulator gets wrong itself."""
+    print("+", shlex.join(command), flush=True)
+    found = kernels.check(command)
+    print(f"checkkern {isa.name}: {found.passed} passed, {len(found.wrong) and 1} failed")
+    if found.wrong:
+        raise ReleaseError(f"{shlex.join(command)}: {found.wrong}")
+    if found.excused:
+        not_run(f"{found.excused} cases of {isa.name} with halves", kernels.WHY_EXCUSED)
+
+
+def check_slowly(isa: isas.Isa, runner: list[str]) -> None:
+    """Check some kernels where every dot product traps, tens of thousands a second."""
+    run(*runner, build.build_dir(isa) / "checkkern", "--only", FEW_KERNELS)
+    not_run(
+        f"all of test-{isa.name} but checkkern --only '{FEW_KERNELS}'",
+        "this CPU has neither AVX-VNNI nor AVX512-VNNI to stand in for it",
+    )
 
 
 def fastest() -> isas.Isa:
     """Return the fastest row that this machine runs without an emulator; build what must be."""
     for isa in isas.load(build.host_arch(), built=True):
         build.make(isa, "all")
-        program = build.build_dir(isa) / "ml_run"
-        if subprocess.run([program, "--probe"], capture_output=True, check=False).returncode == 0:
+        if runs_here(isa) is None:
             return isa
     raise ReleaseError(f"no build in runtime/kernels/isas.txt runs on this {build.host_arch()} CPU")
 

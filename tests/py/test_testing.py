@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import isas
-from krafla_release import build, doctor, package, testing
+from krafla_release import build, doctor, kernels, package, testing
 from krafla_release.project import ReleaseError
 
 
@@ -42,7 +42,7 @@ def test_build_that_runs_here_needs_no_emulator(
     monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
     monkeypatch.setattr(build, "build_dir", lambda _: tmp_path)
     fake_build(tmp_path, 0)
-    assert testing.runner(row("avx2", "x86_64")) == {}
+    assert testing.runners(row("avx2", "x86_64")) == [[]]
 
 
 def test_build_that_this_cpu_refuses_gets_the_emulated_cpu_of_its_row(
@@ -52,8 +52,26 @@ def test_build_that_this_cpu_refuses_gets_the_emulated_cpu_of_its_row(
     monkeypatch.setattr(build, "build_dir", lambda _: tmp_path)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     fake_build(tmp_path, 3)
-    want = {"emulator": "qemu-x86_64 -cpu Haswell"}
-    assert testing.runner(row("avx2", "x86_64")) == want
+    assert testing.runners(row("avx2", "x86_64")) == [["qemu-x86_64", "-cpu", "Haswell"]]
+
+
+def test_build_with_several_emulated_cpus_runs_on_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    models = [words[-1] for words in testing.runners(row("sve", "aarch64"))]
+    assert models == ["max", "max,sve-max-vq=1"]
+
+
+def test_build_without_an_emulator_of_its_instructions_runs_with_the_stand_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
+    monkeypatch.setattr(build, "build_dir", lambda _: tmp_path)
+    monkeypatch.setattr(testing, "vnnirun", lambda level: ["vnnirun", f"--cpu={level}"])
+    fake_build(tmp_path, 3)
+    assert testing.runners(row("avxvnni", "x86_64")) == [["vnnirun", "--cpu=avxvnni"]]
 
 
 def test_build_that_nothing_can_run_says_what_is_lacking(
@@ -63,7 +81,7 @@ def test_build_that_nothing_can_run_says_what_is_lacking(
     monkeypatch.setattr(build, "build_dir", lambda _: tmp_path)
     fake_build(tmp_path, 3)
     with pytest.raises(ReleaseError, match="error: CPU lacks x required by ISA=y"):
-        testing.runner(dataclasses.replace(row("avx2", "x86_64"), cpu=None))
+        testing.runners(dataclasses.replace(row("avx2", "x86_64"), cpus=()))
 
 
 def test_archives_that_cannot_be_built_here_are_announced(
@@ -88,12 +106,39 @@ def test_doctor_lists_every_session_and_tool(capsys: pytest.CaptureFixture[str])
     assert all(name in out for name in (*testing.sessions(), *doctor.TOOLS))
 
 
-def test_build_for_another_machine_runs_through_what_the_makefile_knows(
+def test_build_for_another_machine_is_not_started_to_see_whether_it_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
     monkeypatch.setattr(build, "build_dir", pytest.fail)
-    assert testing.runner(row("neon", "aarch64")) == {}
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert testing.runners(row("neon", "aarch64")) == [["qemu-aarch64", "-cpu", "cortex-a53"]]
+
+
+FAILED = """FAIL {case} (input: tiny)
+class fused, seed 1, hash 0123456789abcdef
+checkkern avx2: 8 passed, 1 failed
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "case", "excused"),
+    [
+        ("/usr/bin/qemu-x86_64", "matmul q8 f16 rows=1", 1),
+        ("/usr/bin/qemu-x86_64", "matmul q8 f32 rows=1", 0),
+        ("/usr/bin/qemu-aarch64", "matmul q8 f16 rows=1", 0),
+        ("build/avx2/checkkern", "matmul q8 f16 rows=1", 0),
+    ],
+    ids=["halves on emulated x86", "another case", "emulated ARM", "native"],
+)
+def test_only_halves_on_emulated_x86_are_excused(program: str, case: str, excused: int) -> None:
+    found = kernels.judge(program, 1, FAILED.format(case=case), "")
+    assert (found.excused, found.wrong) == (excused, "" if excused else case)
+
+
+def test_checkkern_that_dies_is_wrong() -> None:
+    found = kernels.judge("qemu-x86_64", -4, "", "Illegal instruction")
+    assert found.wrong == "ended with code -4: Illegal instruction"
 
 
 def test_session_without_its_tools_is_announced_and_builds_nothing(

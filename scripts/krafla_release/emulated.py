@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""Run the builds on emulated CPUs: kernels where they fit, the guard's refusal where they do not.
+
+    PYTHONPATH=scripts python3 -m krafla_release.emulated --guard x86_64
+
+Without --guard the kernels are checked as well.  The builds are the ones of the release, the CPU
+models are QEMU's, and two of them run at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import isas
+from krafla_release import build, kernels, testing
+from krafla_release.archives import programs
+from krafla_release.project import ROOT, ReleaseError, exit_code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+LANES = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Cpu:
+    """A CPU model of the emulator and what it has, in the guard's spelling.
+
+    `newer` is how later versions of QEMU spell the model.
+    """
+
+    arch: str
+    model: str
+    features: frozenset[str]
+    newer: str = ""
+
+
+def cpu(arch: str, model: str, features: str, newer: str = "") -> Cpu:
+    """Return a row of the table below."""
+    return Cpu(arch, model, frozenset(features.split()), newer)
+
+
+CPUS = (
+    cpu("x86_64", "qemu64", "sse2"),
+    cpu("x86_64", "Opteron_G1", "sse2"),
+    cpu("x86_64", "core2duo", "sse2 ssse3"),
+    cpu("x86_64", "Penryn", "sse2 ssse3 sse4.1"),
+    cpu("x86_64", "Nehalem", "sse2 ssse3 sse4.1"),
+    cpu("x86_64", "SandyBridge", "sse2 ssse3 sse4.1"),
+    cpu("x86_64", "Haswell", "sse2 ssse3 sse4.1 avx2 fma f16c"),
+    cpu("aarch64", "cortex-a53", "asimd"),
+    cpu("aarch64", "cortex-a76", "asimd dotprod"),
+    cpu("aarch64", "neoverse-n1", "asimd dotprod"),
+    cpu("aarch64", "a64fx", "asimd sve"),
+    cpu("aarch64", "max,sve=off", "asimd dotprod i8mm"),
+    cpu("aarch64", "max,sve-max-vq=1", "asimd dotprod i8mm sve"),
+    cpu("aarch64", "max,sve-max-vq=2", "asimd dotprod i8mm sve"),
+    cpu("aarch64", "max,sve-max-vq=4", "asimd dotprod i8mm sve"),
+    cpu("aarch64", "max,sve-max-vq=16,sve-default-vector-length=-1", "asimd dotprod i8mm sve"),
+    cpu("armv7", "cortex-a7", "neon"),
+    cpu("armv7", "cortex-a9", "neon"),
+    cpu("armv7", "cortex-a9,neon=off", "", newer="cortex-a9,neon=off,vfp-d32=off"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What one build did on one CPU; `wrong` is empty if that is what it should do."""
+
+    cpu: Cpu
+    isa: isas.Isa
+    did: str
+    wrong: str
+    seconds: float
+    hash: str = ""
+
+    @property
+    def line(self) -> str:
+        """The row of the report."""
+        verdict = f"FAILED: {self.wrong}" if self.wrong else "ok"
+        return (
+            f"  {self.cpu.model:24} {self.isa.name:14} {self.seconds:6.1f} s  {self.did}: {verdict}"
+        )
+
+
+def words(cpu: Cpu) -> list[str]:
+    """Return the command that stands before a program to run it on a CPU."""
+    return [isas.EMULATORS[cpu.arch], "-cpu", cpu.model]
+
+
+def call(cpu: Cpu, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program of a build on a CPU."""
+    return subprocess.run(
+        [*words(cpu), *command],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=kernels.SECONDS,
+        check=False,
+    )
+
+
+def lacking(cpu: Cpu, isa: isas.Isa) -> str | None:
+    """Return the feature that the guard must name, if the CPU cannot run the build."""
+    return next((need for need in isa.needs if need not in cpu.features), None)
+
+
+def fitting(cpu: Cpu, isa: isas.Isa) -> Outcome:
+    """Check the kernels of a build that the CPU can run."""
+    start = time.monotonic()
+    found = kernels.check([*words(cpu), str(build.build_dir(isa) / "checkkern")])
+    if found.excused:
+        what = f"{found.excused} cases of {isa.name} with halves on {cpu.model}"
+        testing.not_run(what, kernels.WHY_EXCUSED)
+    did = f"checkkern, {found.passed} passed"
+    return Outcome(cpu, isa, did, found.wrong, time.monotonic() - start, found.hash)
+
+
+def guard(cpu: Cpu, isa: isas.Isa) -> Outcome:
+    """Start every program of a build, which must name what the CPU lacks and end with code 3."""
+    start = time.monotonic()
+    lacks = lacking(cpu, isa)
+    want = f"error: CPU lacks {lacks} required by ISA={isa.name}\n"
+    wrong = []
+    for program in programs():
+        for args in ([], ["--probe"]):
+            done = call(cpu, build.build_dir(isa) / program, *args)
+            said = "".join(re.findall(r"^(?!qemu-).*\n", done.stderr, re.MULTILINE))
+            if (done.returncode, done.stdout, said) != (3, "", want):
+                wrong.append(f"{' '.join([program, *args])}: code {done.returncode}, {said!r}")
+    return Outcome(cpu, isa, f"refuses, no {lacks}", "; ".join(wrong), time.monotonic() - start)
+
+
+def known_here(cpu: Cpu) -> Cpu:
+    """Return the CPU in the spelling of the installed emulator."""
+    if cpu.newer:
+        refused = re.compile(r"^qemu-\w+: (can't apply|unable to find)", re.MULTILINE)
+        if refused.search(call(cpu, "/").stderr):
+            return dataclasses.replace(cpu, model=cpu.newer)
+    return cpu
+
+
+def compare_hashes(outcomes: list[Outcome]) -> list[Outcome]:
+    """Mark the results that differ from the first of their arithmetic class."""
+    first: dict[bool, str] = {}
+    checked = []
+    for outcome in outcomes:
+        want = first.setdefault(outcome.isa.fused, outcome.hash) if outcome.hash else ""
+        if want != outcome.hash:
+            wrong = f"hash {outcome.hash}, its class has {want}"
+            checked.append(dataclasses.replace(outcome, wrong=wrong))
+        else:
+            checked.append(outcome)
+    return checked
+
+
+def run_on(arch: str, *, only_guard: bool) -> list[Outcome]:
+    """Run every build of an architecture on every CPU of the table."""
+    rows = isas.load(arch, built=True)
+    missing = testing.missing_tool(rows[0])
+    if missing is None and not shutil.which(isas.EMULATORS[arch]):
+        missing = f"{isas.EMULATORS[arch]} not installed"
+    if missing:
+        testing.not_run(f"{arch} on emulated CPUs", missing)
+        return []
+    for isa in rows:
+        made = [build.build_dir(isa).relative_to(ROOT) / name for name in programs()]
+        checks = [] if only_guard else [made[0].with_name("checkkern")]
+        build.make(isa, *map(str, made + checks))
+    cpus = [known_here(row) for row in CPUS if row.arch == arch]
+    cells = [(row, isa) for row in cpus for isa in rows]
+    if only_guard:
+        cells = [cell for cell in cells if lacking(*cell)]
+    with ThreadPoolExecutor(LANES) as pool:
+        found = pool.map(lambda cell: (guard if lacking(*cell) else fitting)(*cell), cells)
+        return list(found)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the builds of the named architectures, by default all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("arch", nargs="*", help=f"of {', '.join(isas.CROSS)} (default: all)")
+    parser.add_argument("--guard", action="store_true", help="only what a CPU is too old for")
+    args = parser.parse_args(argv)
+
+    def work() -> None:
+        outcomes = [
+            outcome
+            for arch in args.arch or isas.CROSS
+            for outcome in run_on(arch, only_guard=args.guard)
+        ]
+        outcomes = compare_hashes(outcomes)
+        print(*(outcome.line for outcome in outcomes), sep="\n")
+        failed = [outcome for outcome in outcomes if outcome.wrong]
+        print(f"emulated: {len(outcomes) - len(failed)} passed, {len(failed)} failed")
+        if failed:
+            raise ReleaseError(f"{len(failed)} builds did not do what they should")
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
