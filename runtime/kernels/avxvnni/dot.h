@@ -87,9 +87,10 @@ KR_INLINE void dot_unpack_q4(struct dot_weights *u, const uint8_t *quads)
     }
 }
 
-/* `n` columns, at most TILE_COLS, from `at` on, with sums[n][16]; steps[8][64] is the block as bytes. */
+/* sums[c][16] += the scaled dots of a block with columns at .. at + n - 1, n <= TILE_COLS a constant;
+ * steps[8][64] is the block as bytes.  2 * n chains: two a cycle of latency 4 to 6 want 8 to 12. */
 KR_INLINE void dot_tile(float *sums, const uint8_t *steps, vf scale, const struct dot_acts *a,
-                        const int32_t *start, size_t at, int n)
+                        const int32_t *start, size_t at, const int n)
 {
     const int8_t *q = a->q + KERN_BLOCK * at;
     __m256i lo[TILE_COLS], hi[TILE_COLS];
@@ -123,11 +124,14 @@ KR_INLINE void dot_block_cols(enum kern_wtype wtype, float *sums, const uint8_t 
         dot_unpack_q4(&u, quads);
         steps = u.step[0];
     }
+    const int32_t *start = a->start[wtype];
     size_t c = 0;
-    for (; c + TILE_COLS <= n; c += TILE_COLS)
-        dot_tile(sums + 16 * c, steps, scale, a, a->start[wtype], at + c, TILE_COLS);
+    for (; c + TILE_COLS <= n && n - c != 2 * TILE_REST; c += TILE_COLS)
+        dot_tile(sums + 16 * c, steps, scale, a, start, at + c, TILE_COLS);
+    for (; c + TILE_REST <= n; c += TILE_REST)
+        dot_tile(sums + 16 * c, steps, scale, a, start, at + c, TILE_REST);
     for (; c < n; c++)
-        dot_tile(sums + 16 * c, steps, scale, a, a->start[wtype], at + c, 1);
+        dot_tile(sums + 16 * c, steps, scale, a, start, at + c, 1);
 }
 
 #endif

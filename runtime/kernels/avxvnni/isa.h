@@ -13,7 +13,8 @@ enum {
     PACK_Q8_XOR = 0x80, /* weights as unsigned bytes */
     PACK_Q4_XOR = 0,    /* nibbles as in the file: q + 8 */
     PACK_BLOCKS = 2,    /* k-blocks of a super-block: 9 or 17 whole cache lines */
-    TILE_COLS = 4,      /* columns per tile: 2 x 4 sums + 2 weights + activation of 16 ymm */
+    TILE_COLS = 6,      /* columns per tile: 2 x 6 sums + 2 weights + activation of 16 ymm */
+    TILE_REST = 4,      /* columns of the last tiles: 128 = 20 * 6 + 2 * 4 */
     ATTN_SUMS = 5,      /* attention sums in registers, beside K or V and a broadcast */
 };
 
