@@ -8,8 +8,8 @@
  * The last two terms belong to the row and to the column alone: the sums start at minus them.
  * Additions have twice as many ports as multiplications.
  * SPDX-License-Identifier: MIT */
-#ifndef DOT_SUMS_H
-#define DOT_SUMS_H
+#ifndef SSE2_DOT_SUMS_H
+#define SSE2_DOT_SUMS_H
 
 /* One quad of 16 rows and a column. */
 KR_INLINE void dot_words_quad(struct dot_sums *s, const int16_t *w_even, const int16_t *w_odd,

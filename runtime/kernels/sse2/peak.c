@@ -1,6 +1,6 @@
 /* sse2/peak.c - how fast the inner loops of many columns could be: their arithmetic without a load.
  * SPDX-License-Identifier: MIT */
-#include "peak.h"
+#include "peak_words_x86.h"
 
 /* Both formats become words. */
 KR_INLINE peak_ints peak_step(enum kern_wtype w, peak_ints sum, peak_ints weights, peak_ints acts)

@@ -2,8 +2,8 @@
  *
  * Each register has its place, and a broadcast is given up to its last use instead of copied.
  * SPDX-License-Identifier: MIT */
-#ifndef DOT_SUMS_H
-#define DOT_SUMS_H
+#ifndef SSE2_DOT_SUMS_H
+#define SSE2_DOT_SUMS_H
 
 /* Four rows: the even words of their weights at `at`, the odd ones 512 bytes on, times the even and
  * odd activations in xmm13 and xmm14. */

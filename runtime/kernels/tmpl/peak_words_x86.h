@@ -1,7 +1,7 @@
-/* sse2/peak.h - the step of words for kern_peak, which sse41 has for Q8.
+/* tmpl/peak_words_x86.h - the step of words for kern_peak, of sse2 and sse41.
  * SPDX-License-Identifier: MIT */
-#ifndef PEAK_H
-#define PEAK_H
+#ifndef PEAK_WORDS_X86_H
+#define PEAK_WORDS_X86_H
 
 #include <emmintrin.h>
 

@@ -1,0 +1,20 @@
+/* sse41/isa.h - SSE4.1 with SSSE3: sse2 with products of bytes.
+ * SPDX-License-Identifier: MIT */
+#ifndef ISA_H
+#define ISA_H
+
+#define PACK_Q8_NAME "q8p16x4"
+#define PACK_Q4_NAME "q4p16x4"
+
+enum {
+    PACK_ROWS = 16, /* rows of a panel: 4 lanes each of four xmm */
+    PACK_Q8_K = 4,  /* bytes of one row kept together: one pmaddubsw step */
+    PACK_Q4_K = 4,
+    PACK_Q8_XOR = 0x80, /* weights as unsigned bytes */
+    PACK_Q4_XOR = 0,    /* nibbles as in the file: q + 8 */
+    PACK_BLOCKS = 2,    /* k-blocks of a super-block: 9 or 17 whole cache lines */
+    WIDEN_COLS = 4,     /* from here on it pays to unpack a block for all columns */
+    ATTN_SUMS = 3,      /* attention sums in registers, beside K or V and a broadcast */
+};
+
+#endif
