@@ -289,17 +289,21 @@ static void bench_vector(struct bench *b, const char *kernel, size_t n,
 
 struct attend {
     struct kr_kvcache kv; /* one KV head; a layer is a copy */
-    float *o, *m, *l, *q, *scratch;
-    size_t heads, n;
+    struct kern_queries in;
+    struct kern_parts out;
+    void *scratch;
+    size_t n;
 };
 
 static void run_attend(void *arg, size_t i)
 {
     const struct attend *a = arg;
+    struct kern_queries in = a->in;
     for (size_t pos = 0; pos < a->n; pos += KERN_SEGMENT) {
         const struct kern_kv kv = kr_kvcache_at(&a->kv, i % a->kv.layers, 0, pos / KERN_SEGMENT);
         const size_t end = a->n - pos < KERN_SEGMENT ? a->n - pos : KERN_SEGMENT;
-        kern_attend(a->o, a->m, a->l, a->q, a->heads, &kv, 0, end, 0.125f, 0.0f, a->scratch);
+        in.spans = &(struct kern_span){0, (uint32_t)end};
+        kern_attend(&a->out, &in, &kv, a->scratch);
     }
 }
 
@@ -324,15 +328,21 @@ static void bench_cache(struct bench *b, enum kern_kvtype type, size_t heads, si
              args_kv_types[type], heads, dim, n, cold ? "cold" : "hot");
     if (!wanted(b))
         return;
-    struct attend a = {.heads = heads, .n = n};
+    struct attend a = {.n = n};
     kr_kvcache_plan(&a.kv, type, n, 1, 1, dim);
     const size_t one = a.kv.bytes, copies = cold ? COLD_BYTES / one : 1;
     kr_kvcache_plan(&a.kv, type, n, copies, 1, dim);
-    a.o = take_floats(b, heads * dim);
-    a.m = take_floats(b, heads);
-    a.l = take_floats(b, heads);
-    a.q = take_floats(b, heads * dim);
-    a.scratch = take_floats(b, heads * KERN_SEGMENT);
+    a.in = (struct kern_queries){.q = take_floats(b, heads * dim),
+                                 .q_stride = heads * dim,
+                                 .tokens = 1,
+                                 .heads = heads,
+                                 .scale = 0.125f};
+    a.out = (struct kern_parts){.o = take_floats(b, heads * dim),
+                                .m = take_floats(b, heads),
+                                .l = take_floats(b, heads),
+                                .o_stride = heads * dim,
+                                .ml_stride = heads};
+    a.scratch = take(b, kern_attend_bytes(type, dim));
     if (kr_kvcache_alloc(&a.kv) && !b->failed) {
         fill_cache(b, &a);
         const struct kernel k = {.run = run_attend,

@@ -49,11 +49,11 @@ static void json_string(const char *text)
     putchar('"');
 }
 
-/* The middle of an object: the numbers, `digits` of them after the point. */
-static void json_stat(const struct bench_stat *s, int digits)
+/* The middle of an object.  Six digits, wherever the point is: kernels differ by 10^6. */
+static void json_stat(const struct bench_stat *s, double unit)
 {
-    printf("\"median\": %.*f, \"min\": %.*f, \"low\": %.*f, \"high\": %.*f, \"max\": %.*f", digits,
-           s->median, digits, s->min, digits, s->low, digits, s->high, digits, s->max);
+    printf("\"median\": %.6g, \"min\": %.6g, \"low\": %.6g, \"high\": %.6g, \"max\": %.6g",
+           s->median * unit, s->min * unit, s->low * unit, s->high * unit, s->max * unit);
 }
 
 /* The beginning of both kinds of object. */
@@ -74,12 +74,12 @@ static void json_cell(const struct bench_cell *c, const struct bench_plan *plan)
 {
     printf("{\"threads\": %d, \"depth\": %d,\n   \"prefill\": {\"tokens\": %zu, ", (int)c->threads,
            (int)c->depth, plan->prompt);
-    json_stat(&c->prefill, 3);
-    printf(", \"gmac_per_s\": %.2f, \"peak_gmac_per_s\": %.2f, \"percent_of_peak\": %.1f},\n",
+    json_stat(&c->prefill, 1.0);
+    printf(", \"gmac_per_s\": %.6g, \"peak_gmac_per_s\": %.6g, \"percent_of_peak\": %.4g},\n",
            c->prefill_macs * 1e-9, c->peak_macs * 1e-9, c->prefill_percent);
     printf("   \"decode\": {\"tokens\": %zu, ", plan->decode);
-    json_stat(&c->decode, 3);
-    printf(", \"gb_per_s\": %.3f, \"read_gb_per_s\": %.3f, \"percent_of_read\": %.1f}}",
+    json_stat(&c->decode, 1.0);
+    printf(", \"gb_per_s\": %.6g, \"read_gb_per_s\": %.6g, \"percent_of_read\": %.4g}}",
            c->decode_bytes * 1e-9, c->read_bytes * 1e-9, c->decode_percent);
 }
 
@@ -108,15 +108,13 @@ static void json_row(const struct bench_kernel_row *k)
 {
     static const char *const limits[] = {"", "memory", "peak"};
     const double seconds = k->seconds.median;
-    struct bench_stat ns = {k->seconds.min * 1e9, k->seconds.low * 1e9, seconds * 1e9,
-                            k->seconds.high * 1e9, k->seconds.max * 1e9};
     printf("{\"case\": \"%s\", \"ns\": {", k->name);
-    json_stat(&ns, 1);
-    printf("}, \"gb_per_s\": %.3f", k->bytes / seconds * 1e-9);
+    json_stat(&k->seconds, 1e9);
+    printf("}, \"gb_per_s\": %.6g", k->bytes / seconds * 1e-9);
     if (k->macs > 0.0)
-        printf(", \"gmac_per_s\": %.3f", k->macs / seconds * 1e-9);
+        printf(", \"gmac_per_s\": %.6g", k->macs / seconds * 1e-9);
     if (k->limit != BENCH_NO_LIMIT)
-        printf(", \"limit\": \"%s\", \"percent_of_limit\": %.1f", limits[k->limit], k->percent);
+        printf(", \"limit\": \"%s\", \"percent_of_limit\": %.4g", limits[k->limit], k->percent);
     putchar('}');
 }
 
@@ -124,9 +122,9 @@ static void json_kernels(const struct bench_kernel_result *r)
 {
     static const char *const types[] = {[KERN_Q8] = "q8", [KERN_Q4] = "q4"};
     json_head("kernels");
-    printf(", \"reps\": %zu, \"read_gb_per_s\": %.3f, \"peak\": {", r->reps, r->read_bytes * 1e-9);
+    printf(", \"reps\": %zu, \"read_gb_per_s\": %.6g, \"peak\": {", r->reps, r->read_bytes * 1e-9);
     for (size_t w = 0; w < 2; w++) {
-        printf("%s\"%s\": {\"gmac_per_s\": %.2f, \"instructions\": ", w > 0 ? ", " : "", types[w],
+        printf("%s\"%s\": {\"gmac_per_s\": %.6g, \"instructions\": ", w > 0 ? ", " : "", types[w],
                r->peak_macs[w] * 1e-9);
         json_string(r->peak_name[w] ? r->peak_name[w] : "");
         putchar('}');
