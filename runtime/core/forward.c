@@ -345,9 +345,7 @@ void kr_forward_lay_out(struct kr_forward *f, struct kr_arena *a, size_t n_ctx)
     const size_t dim = (size_t)m->dim, hidden = (size_t)m->hidden_dim, t = f->batch;
     const size_t head_dim = (size_t)m->head_dim, kv_heads = (size_t)m->n_kv_heads;
     const size_t q_dim = (size_t)m->n_heads * head_dim, kv_dim = kv_heads * head_dim;
-    const size_t group = (size_t)m->n_heads / kv_heads;
-    const size_t threads = kr_pool_threads(f->pool),
-                 slots = threads > kv_heads ? threads : kv_heads;
+    const size_t threads = kr_pool_threads(f->pool);
     f->segments = (n_ctx + KERN_SEGMENT - 1) / KERN_SEGMENT;
     f->ffn_stride = 2 * (hidden > FFN_ROWS * t ? hidden : FFN_ROWS * t);
 
@@ -367,7 +365,5 @@ void kr_forward_lay_out(struct kr_forward *f, struct kr_arena *a, size_t n_ctx)
 
     f->norm = kr_arena_take(a, dim, threads * sizeof(float));
     f->ffn = kr_arena_take(a, f->ffn_stride, threads * sizeof(float));
-    f->scores = kr_arena_take(a, group, threads * KERN_SEGMENT * sizeof(float));
-    f->part_o = kr_arena_take(a, slots * f->segments, group * head_dim * sizeof(float));
-    f->part_ml = kr_arena_take(a, slots * f->segments, 2 * group * sizeof(float));
+    kr_attention_lay_out(f, a);
 }

@@ -44,12 +44,15 @@ struct kr_forward {
     void *acts_att;    /* k = q_dim */
     void *acts_hidden; /* k = hidden_dim */
 
-    float *norm;    /* [threads][dim]         a normed token on its way to acts_x */
-    float *ffn;     /* [threads][ffn_stride]  gate and up rows of one chunk */
-    float *scores;  /* [threads][group][KERN_SEGMENT] */
-    float *part_o;  /* [slots][segments][group][head_dim]: a slot is a thread or a KV head */
-    float *part_ml; /* [slots][segments][2][group] */
+    float *norm; /* [threads][dim]         a normed token on its way to acts_x */
+    float *ffn;  /* [threads][ffn_stride]  gate and up rows of one chunk */
     size_t ffn_stride;
+
+    /* attention.c: a slot is a token of a thread's group, or a KV head */
+    uint8_t *attend; /* [threads][attend_stride]  scratch of kern_attend */
+    float *part_o;   /* [slots][segments][group][head_dim] */
+    float *part_ml;  /* [slots][segments][2][group] */
+    size_t attend_stride, group_tokens;
 
     bool profile;
     double seconds[KR_STAGES];
@@ -74,6 +77,9 @@ krafla_status kr_forward_step(struct kr_forward *f, const struct kr_step *s, kra
 
 /* logits[n][vocab] of rows [row, row + n) of f->y, n <= max(1, batch). */
 void kr_forward_logits(struct kr_forward *f, size_t row, size_t n, float *logits);
+
+/* attention.c: its buffers, as part of the above; segments is set. */
+void kr_attention_lay_out(struct kr_forward *f, struct kr_arena *a);
 
 /* attention.c: f->att[t] for tokens [first, cols) of the step; layer's K and V are stored. */
 void kr_attention(struct kr_forward *f, const struct kr_step *s, size_t layer, size_t first);

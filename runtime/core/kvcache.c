@@ -21,8 +21,10 @@ bool kr_kvcache_plan(struct kr_kvcache *c, enum kern_kvtype type, size_t n_ctx, 
     const size_t positions = n_ctx < KERN_SEGMENT ? round_up(n_ctx, KERN_LANES) : KERN_SEGMENT;
 
     /* head_dim is at most 65536: these fit 32 bits. */
-    c->k_bytes = round_up(positions * head_dim * element[type], ALIGN);
-    c->v_bytes = positions * round_up(head_dim, KERN_LANES) * element[type];
+    const size_t padded = round_up(head_dim, KERN_LANES);
+    c->k_bytes = positions * (type == KERN_KV_Q8 ? padded : head_dim) * element[type];
+    c->k_bytes = round_up(c->k_bytes, ALIGN);
+    c->v_bytes = positions * padded * element[type];
     c->scale_bytes = type == KERN_KV_Q8 ? positions * sizeof(float) : 0;
     c->head_bytes = c->k_bytes + c->v_bytes + 2 * c->scale_bytes;
 

@@ -3,7 +3,7 @@
  * The block is ordered by segments of KERN_SEGMENT positions, then layers, then
  * KV heads:
  *
- *     [segment][layer][head]{ k [512/16][head_dim][16] | v [512][head_dim padded] | ks | vs }
+ *     [segment][layer][head]{ k | v | ks | vs }                             (kern_kv in kernels.h)
  *
  * so memory is touched as the timeline grows, in steps of 512 positions, and
  * a segment of one head lies in one piece.  A context below 512 is one segment

@@ -68,6 +68,11 @@ static krafla_status check_options(const krafla_session_options *o, const struct
         st = check_range("prompt batch", o->n_batch, 1, KERN_MAX_COLS, err);
     if (st == KRAFLA_OK)
         st = check_range("KV cache type", o->kv_type, KRAFLA_KV_F32, KRAFLA_KV_Q8, err);
+    if (st == KRAFLA_OK && o->kv_type == KRAFLA_KV_Q8 && m->head_dim > KERN_Q8_MAX_DIM)
+        return kr_fail(err, KRAFLA_E_ARGUMENT,
+                       "a q8 KV cache holds heads of up to %d elements, this model's have %d: use "
+                       "--kv f16",
+                       KERN_Q8_MAX_DIM, m->head_dim);
     return st;
 }
 

@@ -138,11 +138,21 @@ void kern_rope(float *x, size_t heads, size_t head_dim, size_t rotary, const flo
 
 enum kern_kvtype { KERN_KV_F32 = 0, KERN_KV_F16 = 1, KERN_KV_Q8 = 2 };
 
-/* The cache of one layer and one KV head.  Positions come in blocks of 16,
+enum {
+    /* Over an int8 cache, elements of queries and weights of positions are integers of at most this,
+     * 127 * 256: two bytes.  Sums of KERN_SEGMENT or KERN_Q8_MAX_DIM products with int8 fit int32. */
+    KERN_Q8_STEPS = 32512,
+    KERN_Q8_MAX_DIM = 512, /* head_dim of an int8 cache */
+};
+
+/* The cache of one layer and one KV head.  Positions come in blocks of 16; dim16 is head_dim
+ * rounded up to a multiple of 16.  f32 and f16:
  *     k  [pos/16][head_dim][16]      transposed: a lane is a position
- *     v  [pos][head_dim_padded]      padded with zeros to a multiple of 16
- * of f32, f16 or int8; int8 has scales ks[pos], vs[pos] (d = amax/127, quantized
- * like activations).  k, ks and vs are readable to a multiple of 16 positions.
+ *     v  [pos][dim16]                padded with zeros
+ * int8, quantized like activations with the scales ks[pos] and vs[pos], in quads:
+ *     k  [pos/16][dim16/4][16][4]    plus 128, as unsigned bytes
+ *     v  [pos/4][dim16][4]
+ * k, ks and vs are readable to a multiple of 16 positions, v of int8 to a multiple of 4.
  * Memory is zero before its first store, and 64-byte aligned. */
 struct kern_kv {
     void *k, *v;
@@ -153,17 +163,45 @@ struct kern_kv {
 
 void kern_kv_store(const struct kern_kv *kv, size_t pos, const float *k, const float *v);
 
-/* Partial attention of `heads` query heads over positions [pos0, pos1), which
- * lie in one segment: m[h] = max score, l[h] = sum exp(score - m), o[h][head_dim]
- * = sum exp(score - m) * v, score = scale * dot(q[h], k[pos]) (soft-capped if
- * cap > 0).  Dots run over d in order, o over positions in order, l over 16
- * lanes (pos mod 16) in the fixed tree.  int8: the dot of q with the integers
- * is multiplied by ks[pos], then by scale; the weight of a position becomes
- * exp(score - m) * vs[pos], rounded, before its fma into o; l has no vs.
- * pos0 < pos1; scratch: heads * KERN_SEGMENT floats, o does not overlap q. */
-void kern_attend(float *o, float *m, float *l, const float *q, size_t heads,
-                 const struct kern_kv *kv, size_t pos0, size_t pos1, float scale, float cap,
-                 float *scratch);
+/* Positions [pos0, pos1) that a token sees: at least one, all in one segment. */
+struct kern_span {
+    uint32_t pos0, pos1;
+};
+
+/* The queries of one KV head: `heads` of them for each of `tokens` tokens, all of whose spans are
+ * in the same segment. */
+struct kern_queries {
+    const float *q;  /* [tokens][heads][head_dim] */
+    size_t q_stride; /* floats from token to token */
+    size_t tokens, heads;
+    const struct kern_span *spans; /* [tokens] */
+    float scale, cap;
+};
+
+/* Their partial results. */
+struct kern_parts {
+    float *o;     /* [tokens][heads][head_dim] */
+    float *m, *l; /* [tokens][heads] */
+    size_t o_stride, ml_stride;
+};
+
+/* Partial attention of each query over its token's span: m = max score, l = sum exp(score - m),
+ * o = sum exp(score - m) * v, score = scale * dot(q, k[pos]) (soft-capped if cap > 0).  The result
+ * of a query depends on nothing but the query, its span and what the cache holds there.
+ *
+ * f32 and f16: dots run over d in order, o over positions in order, l over 16 lanes (pos mod 16) in
+ * the fixed tree.
+ *
+ * int8: q becomes integers qi = round-to-even(q * (32512 / amax)) with the unit amax / 32512; a
+ * score is (float)(sum qi * k) * ((unit * scale) * ks[pos]), every product rounded.  Weights
+ * w = exp(score - m) * vs[pos], rounded, become integers likewise, with their maximum over the span
+ * as amax; o is (float)(sum wi * v) * unit.  Both sums are exact, so any order will do.  amax < 1e-30
+ * counts as 0: all integers and the unit are 0.  l is the sum of exp(score - m), as above.
+ *
+ * o, m and l do not overlap q; scratch: kern_attend_bytes(), 64-byte aligned. */
+size_t kern_attend_bytes(enum kern_kvtype type, size_t head_dim);
+void kern_attend(const struct kern_parts *out, const struct kern_queries *in,
+                 const struct kern_kv *kv, void *scratch);
 
 /* out[head_dim] = (sum exp(m[s] - M) * o[s]) / (sum exp(m[s] - M) * l[s]), M = max m, both
  * chains in order of the segments s.  Strides are in floats; out may be o[0]. */

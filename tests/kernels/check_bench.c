@@ -188,28 +188,37 @@ void bench_norm(struct check *c)
 
 struct attn_bench {
     struct kern_kv kv[2];
-    float *o, *m, *l, *q, *scratch;
-    size_t heads, n;
+    struct kern_queries in;
+    struct kern_parts out;
+    void *scratch;
+    size_t n;
 };
 
 static void run_attn(void *arg, size_t i)
 {
     const struct attn_bench *b = arg;
+    struct kern_span spans[16];
+    struct kern_queries in = b->in;
+    in.spans = spans;
     for (size_t pos = 0; pos < b->n; pos += KERN_SEGMENT) {
         const size_t end = b->n - pos < KERN_SEGMENT ? b->n : pos + KERN_SEGMENT;
-        kern_attend(b->o, b->m, b->l, b->q, b->heads, &b->kv[i % 2], pos, end, 0.125f, 0.0f,
-                    b->scratch);
+        for (size_t t = 0; t < in.tokens; t++)
+            spans[t] = (struct kern_span){(uint32_t)pos, (uint32_t)end};
+        kern_attend(&b->out, &in, &b->kv[i % 2], b->scratch);
     }
 }
 
-static void bench_cache(struct check *c, enum kern_kvtype type, size_t heads, size_t dim, size_t n)
+static void bench_cache(struct check *c, enum kern_kvtype type, size_t tokens, size_t heads,
+                        size_t dim, size_t n)
 {
     static const char *const names[] = {"f32", "f16", "q8"};
     static const size_t sizes[] = {4, 2, 1};
-    if (!check_case(c, "attend %s heads=%zu head_dim=%zu n=%zu", names[type], heads, dim, n))
+    if (!check_case(c, "attend %s tokens=%zu heads=%zu head_dim=%zu n=%zu", names[type], tokens,
+                    heads, dim, n))
         return;
-    struct attn_bench b = {.heads = heads, .n = n};
-    float *k = check_floats(c, dim), *v = check_floats(c, dim);
+    const size_t rows = tokens * heads;
+    struct attn_bench b = {.n = n};
+    float *k = check_floats(c, dim), *v = check_floats(c, dim), *q = check_floats(c, rows * dim);
     for (size_t i = 0; i < 2; i++) {
         b.kv[i] = (struct kern_kv){check_buf(c, n * dim * sizes[type], 64),
                                    check_buf(c, n * dim * sizes[type], 64),
@@ -223,14 +232,14 @@ static void bench_cache(struct check *c, enum kern_kvtype type, size_t heads, si
             kern_kv_store(&b.kv[i], pos, k, v);
         }
     }
-    b.o = check_floats(c, heads * dim);
-    b.m = check_floats(c, heads);
-    b.l = check_floats(c, heads);
-    b.q = check_floats(c, heads * dim);
-    b.scratch = check_floats(c, heads * KERN_SEGMENT);
-    check_fill_small(c, b.q, heads * dim, 1.0f);
+    check_fill_small(c, q, rows * dim, 1.0f);
+    b.in = (struct kern_queries){
+        .q = q, .q_stride = heads * dim, .tokens = tokens, .heads = heads, .scale = 0.125f};
+    b.out = (struct kern_parts){check_floats(c, rows * dim), check_floats(c, rows),
+                                check_floats(c, rows), heads * dim, heads};
+    b.scratch = check_buf(c, kern_attend_bytes(type, dim), 64);
     const double kv_elements = 2.0 * (double)n * (double)dim;
-    check_bench(c, kv_elements * (double)sizes[type], kv_elements * (double)heads, run_attn, &b);
+    check_bench(c, kv_elements * (double)sizes[type], kv_elements * (double)rows, run_attn, &b);
 }
 
 void bench_attn(struct check *c)
@@ -238,8 +247,10 @@ void bench_attn(struct check *c)
     static const size_t lengths[] = {128, 2048};
     for (size_t i = 0; i < 2; i++)
         for (size_t t = 0; t < 3; t++) {
-            bench_cache(c, t, 3, 64, lengths[i]);
-            bench_cache(c, t, 7, 64, lengths[i]);
-            bench_cache(c, t, 4, 256, lengths[i]);
+            bench_cache(c, t, 1, 3, 64, lengths[i]);
+            bench_cache(c, t, 16, 3, 64, lengths[i]);
+            bench_cache(c, t, 1, 7, 64, lengths[i]);
+            bench_cache(c, t, 16, 7, 64, lengths[i]);
+            bench_cache(c, t, 1, 4, 256, lengths[i]);
         }
 }

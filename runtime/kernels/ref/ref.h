@@ -43,6 +43,17 @@ void ref_rope_angles(double *cs, double *sn, const float *freq, size_t n, uint32
 void ref_rope(double *want, double *mag, const float *x, size_t heads, size_t head_dim,
               size_t rotary, const float *cs, const float *sn);
 
+/* Bytes of a cache of this type per element; where it has element d of the key and value at pos. */
+size_t ref_kv_bytes(enum kern_kvtype type);
+size_t ref_kv_key(const struct kern_kv *kv, size_t pos, size_t d);
+size_t ref_kv_value(const struct kern_kv *kv, size_t pos, size_t d);
+
+/* n floats as integers of at most KERN_Q8_STEPS; returns their unit.  Every bit is defined. */
+float ref_steps(int32_t *q, const float *x, size_t n);
+
+/* The score of one position of an int8 cache, every bit; without soft cap. */
+float ref_score_bits(const float *q, const struct kern_kv *kv, size_t pos, float scale);
+
 /* One head over a cache: o, o_mag [head_dim]; *m, *l and their own magnitudes. */
 struct ref_head {
     double m, m_mag, l, l_mag;
