@@ -127,14 +127,18 @@ def fitting(cpu: Cpu, isa: isas.Isa) -> Outcome:
 
 
 def guard(cpu: Cpu, isa: isas.Isa) -> Outcome:
-    """Start every program of a build, which must name what the CPU lacks and end with code 3."""
+    """Start every program of a build, which must name what the CPU lacks and end with code 3.
+
+    Only the launcher's question, ml_run --probe, gets no words for an answer.
+    """
     start = time.monotonic()
     lacks = lacking(cpu, isa)
-    want = f"error: CPU lacks {lacks} required by ISA={isa.name}\n"
     wrong = []
     for program in programs():
         for args in ([], ["--probe"]):
             done = call(cpu, build.build_dir(isa) / program, *args)
+            want = f"error: CPU lacks {lacks} required by ISA={isa.name}\n"
+            want = "" if [program, *args] == ["ml_run", "--probe"] else want
             said = "".join(re.findall(r"^(?!qemu-).*\n", done.stderr, re.MULTILINE))
             if (done.returncode, done.stdout, said) != (3, "", want):
                 wrong.append(f"{' '.join([program, *args])}: code {done.returncode}, {said!r}")

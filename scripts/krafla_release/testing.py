@@ -55,10 +55,10 @@ def runs_here(isa: isas.Isa) -> str | None:
     if build.cross(isa):
         return f"this machine is no {isa.arch}"
     program = build.build_dir(isa) / "ml_run"
-    probe = subprocess.run([program, "--probe"], capture_output=True, text=True, check=False)
-    if probe.returncode == 0:
+    if subprocess.run([program, "--probe"], capture_output=True, check=False).returncode == 0:
         return None
-    return probe.stderr.strip() or f"ml_run --probe ended with {probe.returncode}"
+    refusal = subprocess.run([program], capture_output=True, text=True, check=False)
+    return refusal.stderr.strip() or f"ml_run ended with code {refusal.returncode}"
 
 
 def vnnirun(level: str) -> list[str]:

@@ -21,9 +21,10 @@ SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]]
 PLACES = ["plain", "a b (ü)", "quote'\"$HOME`id`", "new\nline", "-dash", "arrow -> here", "*?["]
 
 STUB = """#!/bin/sh
-if [ "${1-}" = --probe ]; then
-    eval "code=\\${PROBE_{{isa}}-0}"
-    [ "$code" = 0 ] || echo "error: CPU lacks {{isa}}-feature required by ISA={{isa}}" >&2
+eval "code=\\${PROBE_{{isa}}-0}"
+[ "${1-}" != --probe ] || exit "$code"
+if [ "$code" != 0 ]; then
+    echo "error: CPU lacks {{isa}}-feature required by ISA={{isa}}" >&2
     exit "$code"
 fi
 printf '{{isa}}'
