@@ -81,7 +81,7 @@ int bench_model(struct bench_model_result *out, const struct bench_plan *plan);
 enum bench_limit { BENCH_NO_LIMIT, BENCH_MEMORY, BENCH_PEAK };
 
 struct bench_kernel_row {
-    char name[64];
+    char name[96];
     struct bench_stat seconds;
     double bytes, macs;     /* of one run; 0: none worth telling */
     enum bench_limit limit; /* the one that would be hit first */

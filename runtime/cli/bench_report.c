@@ -183,11 +183,11 @@ static void text_kernels(const struct bench_kernel_result *r)
         printf("peak q4: %.1f GMAC/s (%s)\n", r->peak_macs[KERN_Q4] * 1e-9, r->peak_name[KERN_Q4]);
     if (r->peak_macs[KERN_Q8] > 0.0)
         printf("peak q8: %.1f GMAC/s (%s)\n", r->peak_macs[KERN_Q8] * 1e-9, r->peak_name[KERN_Q8]);
-    printf("\n%-40s %12s %12s %8s %8s\n", "kernel", "ns", "min", "GB/s", "GMAC/s");
+    printf("\n%-52s %12s %12s %8s %8s\n", "kernel", "ns", "min", "GB/s", "GMAC/s");
     for (size_t i = 0; i < r->n_rows; i++) {
         const struct bench_kernel_row *k = &r->rows[i];
         const double seconds = k->seconds.median;
-        printf("%-40s %12.0f %12.0f %8.2f ", k->name, seconds * 1e9, k->seconds.min * 1e9,
+        printf("%-52s %12.0f %12.0f %8.2f ", k->name, seconds * 1e9, k->seconds.min * 1e9,
                k->bytes / seconds * 1e-9);
         if (k->macs > 0.0)
             printf("%8.2f", k->macs / seconds * 1e-9);
