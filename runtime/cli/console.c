@@ -13,9 +13,9 @@ enum { MESSAGE_CAP = 8192 }; /* a path and the facts */
 
 static volatile sig_atomic_t interrupted;
 
-void console_init(void)
+void console_init(int *argc, char ***argv)
 {
-    console_prepare();
+    console_prepare(argc, argv);
 }
 
 /* ---- text ---- */

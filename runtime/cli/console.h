@@ -23,8 +23,9 @@ struct console_text {
     size_t n_held;
 };
 
-/* Once, first in main: a closed pipe becomes a write error, and streams carry bytes unchanged. */
-void console_init(void);
+/* Once, first in main: a closed pipe becomes a write error, streams carry bytes unchanged, and the
+ * words of the command line are UTF-8, which they are from the start on every system but Windows. */
+void console_init(int *argc, char ***argv);
 
 struct console_text console_text(void);
 /* Write the whole characters of held + text[0..bytes), hold the rest, flush.  Bytes that are
@@ -48,9 +49,12 @@ bool console_interrupted(void); /* since the last console_catch_interrupt() */
 
 bool console_is_terminal(FILE *f);
 /* The system's part of console_init(). */
-void console_prepare(void);
+void console_prepare(int *argc, char ***argv);
 /* End as a program ends that Ctrl-C has stopped, so that a calling script stops too. */
 _Noreturn void console_die_interrupted(void);
+/* Create a file that must not be there yet, to write bytes to.  NULL on failure, with errno set. */
+FILE *console_create_file(const char *path);
+void console_remove_file(const char *path);
 /* Give the finished file `from` the name `to`, replacing what is there.  False on failure,
  * with errno set. */
 bool console_replace_file(const char *from, const char *to);

@@ -13,8 +13,10 @@ bool console_is_terminal(FILE *f)
     return isatty(fileno(f)) == 1;
 }
 
-void console_prepare(void)
+void console_prepare(int *argc, char ***argv)
 {
+    (void)argc;
+    (void)argv;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* ulimit -f */
 }
@@ -24,6 +26,16 @@ _Noreturn void console_die_interrupted(void)
     signal(SIGINT, SIG_DFL);
     raise(SIGINT);
     exit(130); /* only if the signal is blocked */
+}
+
+FILE *console_create_file(const char *path)
+{
+    return fopen(path, "wbx");
+}
+
+void console_remove_file(const char *path)
+{
+    remove(path);
 }
 
 bool console_replace_file(const char *from, const char *to)

@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     int code;
     if (krafla_cpu_check(&err) != KRAFLA_OK)
         return args_failed(&err);
-    console_init();
+    console_init(&argc, &argv);
     if (!args_parse(&program, argc, argv, &path, &code))
         return code;
     if (given.no_pack && given.pack_cache)

@@ -364,7 +364,7 @@ int main(int argc, char **argv)
             console_error("%s", err.message);
         return ARGS_CPU;
     }
-    console_init();
+    console_init(&argc, &argv);
 
     int code;
     if (!args_parse(&program, argc, argv, &given.model, &code) || given.probe)

@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     krafla_error err;
     if (krafla_cpu_check(&err) != KRAFLA_OK)
         return args_failed(&err);
-    console_init();
+    console_init(&argc, &argv);
 
     int code;
     const char *path;

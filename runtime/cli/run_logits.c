@@ -57,14 +57,14 @@ int run_dump_logits(struct run *r, const int32_t *ids, size_t n)
     snprintf(temporary, bytes, "%s.tmp", path);
 
     console_catch_interrupt();
-    FILE *f = fopen(temporary, "wbx"); /* x: a file of this name is somebody's */
+    FILE *f = console_create_file(temporary); /* one of this name is somebody's */
     int code = f ? write_all(r, ids, n, f, temporary) : file_failed("create", temporary);
     if (f && fclose(f) != 0 && code == ARGS_OK)
         code = file_failed("write", temporary);
     if (code == ARGS_OK && !console_replace_file(temporary, path))
         code = file_failed("replace", path);
     if (f && code != ARGS_OK)
-        remove(temporary);
+        console_remove_file(temporary);
     console_release_interrupt();
     free(temporary);
     if (code == ARGS_OK)
