@@ -81,7 +81,7 @@ static bool listed(const char *list, const char *name)
 
 void kr_proc_cgroups(const char *root, const char *controller, kr_proc_visit *visit, void *arg)
 {
-    char text[KR_PROC_TEXT], base[64];
+    char text[KR_PROC_TEXT], base[128];
     if (!kr_proc_read(root, "/proc/self", "cgroup", text, sizeof text))
         return;
     for (char *line = text, *next; line && *line; line = next) { /* id:controllers:path */
@@ -99,6 +99,9 @@ void kr_proc_cgroups(const char *root, const char *controller, kr_proc_visit *vi
             visit_up(root, "/sys/fs/cgroup/unified", path, visit, arg);
         } else if (listed(list, controller)) {
             snprintf(base, sizeof base, "/sys/fs/cgroup/%s", controller);
+            visit_up(root, base, path, visit, arg);
+            snprintf(base, sizeof base, "/sys/fs/cgroup/%.64s",
+                     list); /* without the symbolic link */
             visit_up(root, base, path, visit, arg);
         }
     }

@@ -3,7 +3,8 @@
  * kr_pool_run hands chunks 0..n-1 to the pool and the calling thread and
  * returns when all are done.  Every thread first takes the chunks of its own
  * contiguous share, in order, then helps the others; which thread ran a chunk
- * must not matter to the result.  Workers spin briefly between runs, then sleep.
+ * must not matter to the result.  A thread that waits spins briefly, then yields its CPU,
+ * then sleeps: a thread without a CPU delays the chunk it holds, nothing else.
  * SPDX-License-Identifier: MIT */
 #ifndef KR_THREADS_H
 #define KR_THREADS_H

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,9 @@
 #include "kernels.h"
 
 enum {
-    LINE = 128,   /* two cache lines: neighbours are prefetched in pairs */
-    SPINS = 4000, /* pauses before sleeping, 40 to 160 us: the sampler's time, not a scheduler's */
+    LINE = 128,       /* two cache lines: neighbours are prefetched in pairs */
+    SPINS = 400,      /* pauses before yielding, 4 to 16 us: the usual wait between two runs */
+    YIELDS = 250,     /* before sleeping, 100 us if nobody else wants the CPU: the sampler's time */
     STACK = 1u << 20, /* bytes per worker; kernels keep a few KB there */
 };
 
@@ -85,14 +87,25 @@ static void work(struct kr_pool *p, size_t thread)
     }
 }
 
+/* A thread that waits for one without a CPU must not keep one from it: with more threads than CPUs,
+ * or less of them than a container may use, a token takes two to three times as long without the
+ * yield. */
+static void relax(size_t round)
+{
+    if (round < SPINS)
+        KR_PAUSE();
+    else
+        sched_yield();
+}
+
 /* Wait until the run counter leaves `seen`; returns its new value. */
 static uint32_t idle(struct kr_pool *p, uint32_t seen)
 {
-    for (size_t i = 0; i < SPINS; i++) {
+    for (size_t i = 0; i < SPINS + YIELDS; i++) {
         const uint32_t run = atomic_load_explicit(&p->run, memory_order_acquire);
         if (run != seen)
             return run;
-        KR_PAUSE();
+        relax(i);
     }
     pthread_mutex_lock(&p->mutex);
     atomic_fetch_add(&p->sleepers, 1); /* before the look at `run`: see announce */
@@ -131,10 +144,10 @@ static void announce(struct kr_pool *p)
 /* Until the other threads have finished the chunks they hold. */
 static void wait_done(struct kr_pool *p, uint32_t chunks)
 {
-    for (size_t i = 0; i < SPINS; i++) {
+    for (size_t i = 0; i < SPINS + YIELDS; i++) {
         if (atomic_load_explicit(&p->done, memory_order_acquire) == chunks)
             return;
-        KR_PAUSE();
+        relax(i);
     }
     pthread_mutex_lock(&p->mutex);
     atomic_store(&p->waiting, true);

@@ -160,6 +160,48 @@ static void a_quota_of_any_parent_counts(void)
     EXPECT(kr_cpu_usable(root, 64, NULL) == 4);
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
     EXPECT(kr_cpu_usable(root, 64, NULL) == 16);
+    put("/sys/fs/cgroup/cpu/docker/cpu.cfs_quota_us", "50000\n"); /* of a parent, half a CPU */
+    put("/sys/fs/cgroup/cpu/docker/cpu.cfs_period_us", "100000\n");
+    EXPECT(kr_cpu_usable(root, 64, &reason) == 1);
+    EXPECT(strstr(reason, "quota") != NULL);
+    drop_root();
+
+    new_root("cgroup1-unlinked");
+    allow("0-15");
+    put("/proc/self/cgroup", "4:cpu,cpuacct:/a\n2:cpuset:/a\n");
+    put("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "500000\n");
+    put("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "200000\n");
+    EXPECT(kr_cpu_usable(root, 64, NULL) == 3);
+    drop_root();
+
+    new_root("cgroup-both"); /* version 2 without the CPU controller beside version 1 */
+    allow("0-15");
+    put("/proc/self/cgroup", "1:cpu:/\n0::/\n");
+    put("/sys/fs/cgroup/unified/cgroup.controllers", "\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "700000\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    EXPECT(kr_cpu_usable(root, 64, NULL) == 7);
+    EXPECT(kr_cpu_usable(root, 4, NULL) == 4);
+    drop_root();
+}
+
+static void cores_and_quota_limit_each_other(void)
+{
+    const char *reason;
+    new_root("smt-quota");
+    allow("0-7");
+    for (int i = 0; i < 8; i++) {
+        char siblings[16];
+        snprintf(siblings, sizeof siblings, "%d-%d\n", i / 2 * 2, i / 2 * 2 + 1);
+        topology(i, siblings, NULL);
+    }
+    put("/proc/self/cgroup", "0::/\n");
+    put("/sys/fs/cgroup/cpu.max", "600000 100000\n");
+    EXPECT(kr_cpu_usable(root, 64, &reason) == 4); /* 6 CPUs' time, 4 cores */
+    EXPECT(strstr(reason, "physical cores") != NULL);
+    put("/sys/fs/cgroup/cpu.max", "200000 100000\n");
+    EXPECT(kr_cpu_usable(root, 64, &reason) == 2);
+    EXPECT(strstr(reason, "quota") != NULL);
     drop_root();
 }
 
@@ -190,6 +232,7 @@ int main(void)
     hyper_threads_are_not_cores();
     little_cores_are_not_counted();
     a_quota_of_any_parent_counts();
+    cores_and_quota_limit_each_other();
     available_memory_is_the_smallest_limit();
     return unit_done("test_cpu");
 }
