@@ -275,6 +275,21 @@ static void print_help(const struct args_program *p)
          "build's\ninstruction set");
 }
 
+/* ---- threads ---- */
+
+void args_print_threads(int32_t asked, int32_t used)
+{
+    const char *reason;
+    const int32_t suitable = krafla_default_threads(&reason);
+    if (asked == 0)
+        fprintf(stderr, "threads: %d (%s)\n", (int)used, reason);
+    else if (asked > suitable)
+        fprintf(stderr,
+                "warning: -t %d is above %d (%s): more threads than that do not help and can slow "
+                "it down; use -t %d or leave -t out\n",
+                (int)asked, (int)suitable, reason, (int)suitable);
+}
+
 /* ---- the line ---- */
 
 static int printed(void)

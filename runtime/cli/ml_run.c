@@ -58,8 +58,7 @@ static const struct args_option options[] = {
      "How many recent tokens the penalty looks at, prompt included; default 64.", NULL},
     {"-s", "N", ARGS_SEED, &given.seed, 0, 0, NULL, "Seed of the sampler; default 1.", NULL},
     {"-t", "N", ARGS_INT, &given.threads, 1, 64, NULL,
-     "Threads; default: what suits this machine. The output does not depend on it.",
-     &given.threads_given},
+     "Threads; default: what suits this machine. The output does not depend on it.", NULL},
     {"--dump-logits", "FILE", ARGS_TEXT, &given.dump_logits, 0, 0, NULL,
      "Write the logits of every --tokens position to FILE as float32 [tokens][vocab], then "
      "exit.",
@@ -242,11 +241,7 @@ static int open_session(struct run *r)
         console_error("out of memory for %d token ids", (int)r->ctx);
         return ARGS_RUNTIME;
     }
-    if (!o->threads_given) {
-        const char *reason;
-        krafla_default_threads(&reason);
-        fprintf(stderr, "threads: %d (%s)\n", (int)krafla_session_threads(r->session), reason);
-    }
+    args_print_threads(o->threads, krafla_session_threads(r->session));
     return ARGS_OK;
 }
 

@@ -19,7 +19,7 @@ struct run_options {
     float temperature, top_p, repeat_penalty;
     uint64_t seed;
     bool pack_cache, no_pack, profile, show_prompt, probe;
-    bool n_given, threads_given, eos_given; /* the option was there */
+    bool n_given, eos_given; /* the option was there */
 };
 
 /* Everything open, and the tokens so far. */
