@@ -1,12 +1,10 @@
-/* sse2/dot.h - activations and integer dot products with pmaddwd alone.
+/* sse2/dot.h - activations and integer dot products with pmaddwd alone (words_x86.h).
  *
- * One column multiplies without widening the weights:
- *   Q4  a word holds four nibbles; masked by 0x0F and 0xF0 they are products with 16a and a, all in
- *       units of 16;
- *   Q8  a word is x = 256 h + l, so that 256 (h a1 + l a0) = x a1 + l (256 a0 - a1): two pmaddwd.
- *       |256 a0 - a1| <= 32639 fits a word.
- * The sum starts at what undoes the offset 8 of the nibbles or 128 of l, and is shifted down by 4
- * or 8 bits, exactly.  |sums| < 2^28.  Many columns share a block widened to words (words_x86.h).
+ * One column multiplies the unsigned weights as they stand and starts at what undoes their offset:
+ *   Q4  a word holds four nibbles, n0 + 16 n1 + 256 n2 + 4096 n3; three are masked and one is moved,
+ *       and activations 256, 16, 1 and 256 times themselves bring all to units of 256;
+ *   Q8  an even and an odd byte.
+ * |sums| < 2^24.  Many columns share a block widened to signed words (dot_sums.h).
  * SPDX-License-Identifier: MIT */
 #ifndef DOT_H
 #define DOT_H
@@ -22,7 +20,7 @@
 struct dot_acts {
     int16_t *q;        /* [blocks][cols][32], quads as k0 k2 k1 k3 */
     float *d;          /* [blocks][cols] */
-    int32_t *start[2]; /* [blocks][cols], by wtype: -128 * 256 * sum of k0, k2; -8 * 16 * sum */
+    int32_t *start[2]; /* [blocks][cols], by wtype: -128 and -8 * 256 times their sum */
     int32_t *cross;    /* [blocks][cols]: -sum of k0*k1 + k2*k3 of all quads, for dot_sums.h */
 };
 
@@ -39,59 +37,69 @@ KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
 
 /* ---- one column ---------------------------------------------------------------------------- */
 
-/* Quad z of 16 rows with quads z (low nibbles) and 4 + z (high nibbles) of a column. */
-KR_INLINE void dot_q4_quad(struct dot_sums *s, const uint8_t *quads, const int16_t *low,
+/* A quad of 16 rows with the words k0 k2 k1 k3 of a column for its low and for its high nibbles. */
+KR_INLINE void dot_q4_quad(struct dot_sums *s, const uint8_t *quad, const int16_t *low,
                            const int16_t *high)
 {
-    const __m128i low_mask = _mm_set1_epi16(0x0F), high_mask = _mm_set1_epi16(0xF0);
-    const __m128i l = _mm_slli_epi16(_mm_loadl_epi64((const __m128i *)low), 4);
-    const __m128i h = _mm_loadl_epi64((const __m128i *)high);
-    const __m128i l_even = _mm_shuffle_epi32(l, 0x00), l_odd = _mm_shuffle_epi32(l, 0x55);
-    const __m128i h_even = _mm_shuffle_epi32(h, 0x00), h_odd = _mm_shuffle_epi32(h, 0x55);
+    const __m128i l = _mm_loadl_epi64((const __m128i *)low);
+    const __m128i h = _mm_loadl_epi64((const __m128i *)high), h_256 = _mm_slli_epi16(h, 8);
+    const __m128i a0 = _mm_shuffle_epi32(_mm_slli_epi16(l, 8), 0x00);
+    const __m128i a1 = _mm_shuffle_epi32(_mm_slli_epi16(h, 4), 0x00);
+    const __m128i a2 = _mm_shuffle_epi32(l, 0x55), a3 = _mm_shuffle_epi32(h_256, 0x55);
     for (int i = 0; i < 4; i++) {
-        const __m128i even = dot_load(quads + 16 * i), odd = _mm_srli_epi16(even, 8);
-        const __m128i e = _mm_add_epi32(_mm_madd_epi16(_mm_and_si128(even, low_mask), l_even),
-                                        _mm_madd_epi16(_mm_and_si128(even, high_mask), h_even));
-        const __m128i o = _mm_add_epi32(_mm_madd_epi16(_mm_and_si128(odd, low_mask), l_odd),
-                                        _mm_madd_epi16(_mm_and_si128(odd, high_mask), h_odd));
+        const __m128i w = dot_load(quad + 16 * i);
+        const __m128i n0 = _mm_and_si128(w, _mm_set1_epi16(0x000F));
+        const __m128i n1 = _mm_and_si128(w, _mm_set1_epi16(0x00F0));
+        const __m128i n2 = _mm_and_si128(w, _mm_set1_epi16(0x0F00));
+        const __m128i n3 = _mm_srli_epi16(w, 12);
+        const __m128i e = _mm_add_epi32(_mm_madd_epi16(n0, a0), _mm_madd_epi16(n1, a1));
+        const __m128i o = _mm_add_epi32(_mm_madd_epi16(n2, a2), _mm_madd_epi16(n3, a3));
         s->row[i] = _mm_add_epi32(s->row[i], _mm_add_epi32(e, o));
     }
 }
 
-/* Quad z of 16 rows with quad z of a column. */
-KR_INLINE void dot_q8_quad(struct dot_sums *s, const uint8_t *quads, const int16_t *q)
+/* Dots of packed quads with the column x[32]; *start is -8 * 256 times its sum. */
+KR_INLINE struct dot_sums dot_q4(const uint8_t *quads, const int16_t *x, const int32_t *start)
 {
-    const __m128i byte = _mm_set1_epi16(0xFF), sign = _mm_set1_epi16((short)0x8000);
-    const __m128i a = _mm_loadl_epi64((const __m128i *)q);
-    const __m128i even = _mm_shuffle_epi32(a, 0x00), odd = _mm_shuffle_epi32(a, 0x55);
-    const __m128i rest = _mm_sub_epi16(_mm_slli_epi16(even, 8), odd);
+    const __m128i v = _mm_set1_epi32(*start);
+    struct dot_sums s = {{v, v, v, v}};
+    KR_UNROLL_BY_2
+    for (int z = 0; z < 4; z++)
+        dot_q4_quad(&s, quads + 64 * z, x + 4 * z, x + 16 + 4 * z);
+    for (int i = 0; i < 4; i++)
+        s.row[i] = _mm_srai_epi32(s.row[i], 8);
+    return s;
+}
+
+KR_INLINE void dot_q8_quad(struct dot_sums *s, const uint8_t *quad, const int16_t *x)
+{
+    const __m128i v = _mm_loadl_epi64((const __m128i *)x);
+    const __m128i even = _mm_shuffle_epi32(v, 0x00), odd = _mm_shuffle_epi32(v, 0x55);
     for (int i = 0; i < 4; i++) {
-        const __m128i x = dot_load(quads + 16 * i);
-        const __m128i whole = _mm_madd_epi16(_mm_xor_si128(x, sign), odd);
-        const __m128i low = _mm_madd_epi16(_mm_and_si128(x, byte), rest);
-        s->row[i] = _mm_add_epi32(s->row[i], _mm_add_epi32(whole, low));
+        const __m128i w = dot_load(quad + 16 * i);
+        const __m128i e = _mm_madd_epi16(_mm_and_si128(w, _mm_set1_epi16(0xFF)), even);
+        const __m128i o = _mm_madd_epi16(_mm_srli_epi16(w, 8), odd);
+        s->row[i] = _mm_add_epi32(s->row[i], _mm_add_epi32(e, o));
     }
+}
+
+/* Likewise; *start is -128 times the sum of the column. */
+KR_INLINE struct dot_sums dot_q8(const uint8_t *quads, const int16_t *x, const int32_t *start)
+{
+    const __m128i v = _mm_set1_epi32(*start);
+    struct dot_sums s = {{v, v, v, v}};
+    KR_UNROLL_BY_2
+    for (int z = 0; z < 8; z++)
+        dot_q8_quad(&s, quads + 64 * z, x + 4 * z);
+    return s;
 }
 
 KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct dot_acts *a,
                        size_t at)
 {
-    const int16_t *q = a->q + KERN_BLOCK * at;
-    const __m128i start = _mm_set1_epi32(a->start[wtype][at]);
-    struct dot_sums s = {{start, start, start, start}};
-    if (wtype == KERN_Q4) {
-        KR_UNROLL_BY_2
-        for (int z = 0; z < 4; z++)
-            dot_q4_quad(&s, quads + 64 * z, q + 4 * z, q + 16 + 4 * z);
-        for (int i = 0; i < 4; i++)
-            s.row[i] = _mm_srai_epi32(s.row[i], 4);
-    } else {
-        KR_UNROLL_BY_2
-        for (int z = 0; z < 8; z++)
-            dot_q8_quad(&s, quads + 64 * z, q + 4 * z);
-        for (int i = 0; i < 4; i++)
-            s.row[i] = _mm_srai_epi32(s.row[i], 8);
-    }
+    const struct dot_sums s = wtype == KERN_Q4
+                                  ? dot_q4(quads, a->q + KERN_BLOCK * at, a->start[wtype] + at)
+                                  : dot_q8(quads, a->q + KERN_BLOCK * at, a->start[wtype] + at);
     return dot_to_float(&s);
 }
 

@@ -10,12 +10,13 @@ static void acts_block(const struct dot_acts *a, size_t at, const float *x)
     a->d[at] = quantize_block(bytes, x);
     a->cross[at] = words_from_bytes(a->q + KERN_BLOCK * at, bytes);
 
-    const __m128i lo = dot_load(bytes), hi = dot_load(bytes + 16), one = _mm_set1_epi16(1);
+    const __m128i lo = dot_load(bytes), hi = dot_load(bytes + 16);
     const __m128i even = _mm_add_epi16(dot_even_words(lo), dot_even_words(hi));
     const __m128i odd = _mm_add_epi16(dot_odd_words(lo), dot_odd_words(hi));
-    a->start[KERN_Q8][at] = -128 * 256 * words_sum_lanes(_mm_madd_epi16(even, one));
-    a->start[KERN_Q4][at] =
-        -8 * 16 * words_sum_lanes(_mm_madd_epi16(_mm_add_epi16(even, odd), one));
+    const int32_t sum =
+        words_sum_lanes(_mm_madd_epi16(_mm_add_epi16(even, odd), _mm_set1_epi16(1)));
+    a->start[KERN_Q8][at] = -128 * sum;
+    a->start[KERN_Q4][at] = -8 * 256 * sum;
 }
 
 #include "acts.tmpl.h"

@@ -158,44 +158,40 @@ KR_INLINE float vf_amax(vf v)
     return _mm_cvtss_f32(_mm_max_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
 
-/* Four f16, each in the high half of a lane.  Shifted into the place of an f32's exponent and
- * mantissa and rebiased by 112 they are exact, except that an exponent of 0 counts as -15 with an
- * implicit one: 2^-15 (1 + m/1024), where the value is 2^-14 m/1024. */
-KR_INLINE __m128 vf_from_f16_normal(__m128i high)
+/* Eight f16 as the high halves of f32: exponent and top of the mantissa moved into place and rebiased
+ * by 112.  Exact, except that an exponent of 0 counts as -15 with an implicit one: 2^-15 (1 +
+ * m/1024), where the value is 2^-14 m/1024. */
+KR_INLINE __m128i vf_from_f16_high(__m128i h)
 {
-    const __m128i bits = _mm_and_si128(_mm_srai_epi32(high, 3), _mm_set1_epi32((int)0x8FFFE000));
-    return _mm_castsi128_ps(_mm_add_epi32(bits, _mm_set1_epi32(112 << 23)));
+    const __m128i bits = _mm_and_si128(_mm_srai_epi16(h, 3), _mm_set1_epi16((short)0x8FFF));
+    return _mm_add_epi16(bits, _mm_set1_epi16(112 << 7));
 }
 
 /* Where the exponent is 0, twice that number minus 2^-14 is right: exact, and no f32 denormal on
  * the way, which DAZ would turn into 0. */
-KR_INLINE __m128 vf_from_f16(__m128i high)
+KR_INLINE __m128 vf_from_f16_small(__m128 v)
 {
-    const __m128 v = vf_from_f16_normal(high);
-    const __m128i exponent = _mm_and_si128(high, _mm_set1_epi32(0x7C000000));
-    const __m128 small = _mm_castsi128_ps(_mm_cmpeq_epi32(exponent, _mm_setzero_si128()));
-    const __m128 one = _mm_or_ps(_mm_and_ps(v, _mm_set1_ps(-0.0f)), _mm_set1_ps(0x1p-14f));
+    const __m128 sign = _mm_and_ps(v, _mm_set1_ps(-0.0f)), magnitude = _mm_xor_ps(v, sign);
+    const __m128 small = _mm_cmplt_ps(magnitude, _mm_set1_ps(0x1p-14f));
+    const __m128 one = _mm_or_ps(sign, _mm_set1_ps(0x1p-14f));
     return _mm_add_ps(v, _mm_and_ps(small, _mm_sub_ps(v, one)));
 }
 
 KR_INLINE vf vf_load_f16(const uint16_t *p)
 {
-    const __m128i zero = _mm_setzero_si128(), exponent = _mm_set1_epi16(0x7C00);
-    const __m128i lo = _mm_loadu_si128((const __m128i *)p);
-    const __m128i hi = _mm_loadu_si128((const __m128i *)(p + 8));
-    const vf high = {_mm_castsi128_ps(_mm_unpacklo_epi16(zero, lo)),
-                     _mm_castsi128_ps(_mm_unpackhi_epi16(zero, lo)),
-                     _mm_castsi128_ps(_mm_unpacklo_epi16(zero, hi)),
-                     _mm_castsi128_ps(_mm_unpackhi_epi16(zero, hi))};
-    const __m128i small = _mm_or_si128(_mm_cmpeq_epi16(_mm_and_si128(lo, exponent), zero),
-                                       _mm_cmpeq_epi16(_mm_and_si128(hi, exponent), zero));
-#define NORMAL(x) vf_from_f16_normal(_mm_castps_si128(x))
-#define ANY(x) vf_from_f16(_mm_castps_si128(x))
-    if (KR_UNLIKELY(_mm_movemask_epi8(small)))
-        return VF_EACH1(ANY, high);
-    return VF_EACH1(NORMAL, high);
-#undef NORMAL
-#undef ANY
+    const __m128i exponent = _mm_set1_epi16(0x7C00);
+    const __m128i h0 = _mm_loadu_si128((const __m128i *)p);
+    const __m128i h1 = _mm_loadu_si128((const __m128i *)(p + 8));
+    const __m128i low0 = _mm_slli_epi16(h0, 13), high0 = vf_from_f16_high(h0);
+    const __m128i low1 = _mm_slli_epi16(h1, 13), high1 = vf_from_f16_high(h1);
+    const vf v = {_mm_castsi128_ps(_mm_unpacklo_epi16(low0, high0)),
+                  _mm_castsi128_ps(_mm_unpackhi_epi16(low0, high0)),
+                  _mm_castsi128_ps(_mm_unpacklo_epi16(low1, high1)),
+                  _mm_castsi128_ps(_mm_unpackhi_epi16(low1, high1))};
+    const __m128i least = _mm_min_epi16(_mm_and_si128(h0, exponent), _mm_and_si128(h1, exponent));
+    if (KR_UNLIKELY(_mm_movemask_epi8(_mm_cmpeq_epi16(least, _mm_setzero_si128()))))
+        return VF_EACH1(vf_from_f16_small, v);
+    return v;
 }
 
 /* To nearest even in integers, result sign-extended to 32 bits.  Below 2^-14 the addition of 0.5

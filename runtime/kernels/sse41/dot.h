@@ -46,71 +46,43 @@ KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
         q, {low, high}, words, d, start, {start + n, start + 2 * n}, start + 3 * n};
 }
 
-/* ---- one column ---------------------------------------------------------------------------- */
-
-/* Quad of 16 rows with activations for the low and for the high nibbles. */
-KR_INLINE void dot_q4_quad(struct dot_sums *s, const uint8_t *quad, __m128i low, __m128i high)
+KR_INLINE struct dot_sums dot_start(int32_t start)
 {
-    const __m128i nibble = _mm_set1_epi8(15);
-    KR_UNROLL
-    for (int i = 0; i < 4; i++) {
-        const __m128i w = dot_load(quad + 16 * i);
-        const __m128i l = _mm_and_si128(w, nibble);
-        const __m128i h = _mm_and_si128(_mm_srli_epi16(w, 4), nibble);
-        s->row[i] = _mm_add_epi16(s->row[i], _mm_maddubs_epi16(l, low));
-        s->row[i] = _mm_add_epi16(s->row[i], _mm_maddubs_epi16(h, high));
-    }
+    const __m128i v = _mm_set1_epi32(start);
+    return (struct dot_sums){{v, v, v, v}};
 }
 
-KR_INLINE vf dot_block_q4(const uint8_t *quads, const struct dot_acts *a, size_t at)
+/* The two halves of each row, added. */
+KR_INLINE vf dot_halves_to_float(struct dot_sums s)
 {
-    const __m128i low = dot_load(a->q + KERN_BLOCK * at);
-    const __m128i high = dot_load(a->q + KERN_BLOCK * at + 16);
-    const __m128i start = _mm_set1_epi32(a->start[at]), one = _mm_set1_epi16(1);
-    struct dot_sums s = {{start, start, start, start}};
-    dot_q4_quad(&s, quads, _mm_shuffle_epi32(low, 0x00), _mm_shuffle_epi32(high, 0x00));
-    dot_q4_quad(&s, quads + 64, _mm_shuffle_epi32(low, 0x55), _mm_shuffle_epi32(high, 0x55));
-    dot_q4_quad(&s, quads + 128, _mm_shuffle_epi32(low, 0xAA), _mm_shuffle_epi32(high, 0xAA));
-    dot_q4_quad(&s, quads + 192, _mm_shuffle_epi32(low, 0xFF), _mm_shuffle_epi32(high, 0xFF));
+    const __m128i one = _mm_set1_epi16(1);
+    KR_UNROLL
     for (int i = 0; i < 4; i++)
         s.row[i] = _mm_madd_epi16(s.row[i], one);
     return dot_to_float(&s);
 }
 
-/* The sums of both parts of the activations. */
-struct dot_split {
-    struct dot_sums low, high;
-};
+#include <dot_sums.h>
 
-KR_INLINE void dot_q8_quad(struct dot_split *s, const uint8_t *quad, __m128i low, __m128i high)
+/* ---- one column ---------------------------------------------------------------------------- */
+
+KR_INLINE vf dot_block_q4(const uint8_t *quads, const struct dot_acts *a, size_t at)
 {
-    KR_UNROLL
-    for (int i = 0; i < 4; i++) {
-        const __m128i w = dot_load(quad + 16 * i);
-        s->low.row[i] = _mm_add_epi16(s->low.row[i], _mm_maddubs_epi16(w, low));
-        s->high.row[i] = _mm_add_epi16(s->high.row[i], _mm_maddubs_epi16(w, high));
-    }
+    struct dot_sums s = dot_start(a->start[at]);
+    dot_nibbles(&s, quads, a->q + KERN_BLOCK * at);
+    return dot_halves_to_float(s);
 }
 
 KR_INLINE vf dot_block_q8(const uint8_t *quads, const struct dot_acts *a, size_t at)
 {
-    const __m128i start_low = _mm_set1_epi32(a->rest[0][at]);
-    const __m128i start_high = _mm_set1_epi32(a->rest[1][at]);
-    struct dot_split s = {{{start_low, start_low, start_low, start_low}},
-                          {{start_high, start_high, start_high, start_high}}};
-    for (int z = 0; z < 8; z += 4, quads += 256) {
-        const __m128i l = dot_load(a->part[0] + KERN_BLOCK * at + 4 * z);
-        const __m128i h = dot_load(a->part[1] + KERN_BLOCK * at + 4 * z);
-        dot_q8_quad(&s, quads, _mm_shuffle_epi32(l, 0x00), _mm_shuffle_epi32(h, 0x00));
-        dot_q8_quad(&s, quads + 64, _mm_shuffle_epi32(l, 0x55), _mm_shuffle_epi32(h, 0x55));
-        dot_q8_quad(&s, quads + 128, _mm_shuffle_epi32(l, 0xAA), _mm_shuffle_epi32(h, 0xAA));
-        dot_q8_quad(&s, quads + 192, _mm_shuffle_epi32(l, 0xFF), _mm_shuffle_epi32(h, 0xFF));
-    }
     const __m128i one = _mm_set1_epi16(1), sixteen = _mm_set1_epi16(16);
+    struct dot_sums low = dot_start(a->rest[0][at]), high = dot_start(a->rest[1][at]);
+    dot_two(&low, &high, quads, a->part[0] + KERN_BLOCK * at, a->part[1] + KERN_BLOCK * at);
+    KR_UNROLL
     for (int i = 0; i < 4; i++)
-        s.low.row[i] = _mm_add_epi32(_mm_madd_epi16(s.low.row[i], one),
-                                     _mm_madd_epi16(s.high.row[i], sixteen));
-    return dot_to_float(&s.low);
+        low.row[i] =
+            _mm_add_epi32(_mm_madd_epi16(low.row[i], one), _mm_madd_epi16(high.row[i], sixteen));
+    return dot_to_float(&low);
 }
 
 KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct dot_acts *a,
@@ -121,37 +93,29 @@ KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct
 
 /* ---- many columns -------------------------------------------------------------------------- */
 
-/* A Q4 block as bytes, 4 of k of 16 rows in a step. */
-struct dot_bytes {
-    KR_ALIGNED(64) uint8_t step[8][64];
-};
-
-KR_INLINE void dot_unpack_q4(struct dot_bytes *u, const uint8_t *quads)
+/* The bytes of a Q4 block, as quads. */
+KR_INLINE void dot_unpack_q4(uint8_t bytes[512], const uint8_t *quads)
 {
     const __m128i nibble = _mm_set1_epi8(15);
-    for (int z = 0; z < 4; z++) {
-        for (int i = 0; i < 64; i += 16) {
-            const __m128i w = dot_load(quads + 64 * z + i);
-            dot_store(u->step[z] + i, _mm_and_si128(w, nibble));
-            dot_store(u->step[4 + z] + i, _mm_and_si128(_mm_srli_epi16(w, 4), nibble));
-        }
+    for (int i = 0; i < 256; i += 16) {
+        const __m128i w = dot_load(quads + i);
+        dot_store(bytes + i, _mm_and_si128(w, nibble));
+        dot_store(bytes + 256 + i, _mm_and_si128(_mm_srli_epi16(w, 4), nibble));
     }
 }
-
-#include <dot_sums.h>
 
 KR_INLINE void dot_block_cols_q4(float *sums, const uint8_t *quads, vf scale,
                                  const struct dot_acts *a, size_t at, size_t n)
 {
     const size_t end = at + n;
     if (n >= WIDEN_COLS) {
-        struct dot_bytes u;
-        dot_unpack_q4(&u, quads);
+        KR_ALIGNED(64) uint8_t bytes[512];
+        dot_unpack_q4(bytes, quads);
         for (; at + 2 <= end; at += 2, sums += 2 * 16) {
-            struct dot_sums dot[2];
-            dot_sums_bytes(dot, &u, a->q + KERN_BLOCK * at, a->start + at);
-            dot_scale(sums, dot_to_float(&dot[0]), scale, a->d[at]);
-            dot_scale(sums + 16, dot_to_float(&dot[1]), scale, a->d[at + 1]);
+            struct dot_sums s = dot_start(a->start[at]), t = dot_start(a->start[at + 1]);
+            dot_two(&s, &t, bytes, a->q + KERN_BLOCK * at, a->q + KERN_BLOCK * (at + 1));
+            dot_scale(sums, dot_halves_to_float(s), scale, a->d[at]);
+            dot_scale(sums + 16, dot_halves_to_float(t), scale, a->d[at + 1]);
         }
     }
     for (; at < end; at++, sums += 16)

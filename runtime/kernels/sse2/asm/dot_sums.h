@@ -18,15 +18,13 @@
     "pmaddwd " x ", " y "\n\t"                                                                     \
     "paddd " y ", %[" row "]\n\t"
 
+/* Quad z, 0 or 1, of two. */
 #define DOT_QUAD(z, even, odd)                                                                     \
     "pshufd $" even ", %%xmm15, %%xmm13\n\t"                                                       \
     "pshufd $" odd ", %%xmm15, %%xmm14\n\t" DOT_ROWS("row0", "64*" z, "%%xmm9", "%%xmm10")         \
         DOT_ROWS("row1", "64*" z "+16", "%%xmm11", "%%xmm12")                                      \
             DOT_ROWS("row2", "64*" z "+32", "%%xmm9", "%%xmm10")                                   \
                 DOT_LAST_ROWS("row3", "64*" z "+48", "%%xmm14", "%%xmm13")
-
-#define DOT_QUADS(z0, z1)                                                                          \
-    "movdqa 8*" z0 "(%[x]), %%xmm15\n\t" DOT_QUAD(z0, "0x00", "0x55") DOT_QUAD(z1, "0xAA", "0xFF")
 
 KR_INLINE struct dot_sums dot_sums_words(const struct dot_words *u, const int16_t *x,
                                          const int32_t *cross)
@@ -35,17 +33,20 @@ KR_INLINE struct dot_sums dot_sums_words(const struct dot_words *u, const int16_
     KR_UNROLL
     for (int i = 0; i < 4; i++)
         s.row[i] = _mm_add_epi32(_mm_set1_epi32(*cross), dot_load(u->cross + 4 * i));
-    __asm__(
-        DOT_QUADS("0", "1") DOT_QUADS("2", "3") DOT_QUADS("4", "5") DOT_QUADS("6", "7")
-        : [row0] "+x"(s.row[0]), [row1] "+x"(s.row[1]), [row2] "+x"(s.row[2]), [row3] "+x"(s.row[3])
-        : [w] "r"(u), [x] "r"(x), "m"(*u), "m"(*(const int16_t(*)[KERN_BLOCK])x)
-        : "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+    KR_UNROLL
+    for (int z = 0; z < 8; z += 2)
+        __asm__("movdqa (%[x]), %%xmm15\n\t" DOT_QUAD("0", "0x00", "0x55")
+                    DOT_QUAD("1", "0xAA", "0xFF")
+                : [row0] "+x"(s.row[0]), [row1] "+x"(s.row[1]), [row2] "+x"(s.row[2]),
+                  [row3] "+x"(s.row[3])
+                : [w] "r"(u->even[z]), [x] "r"(x + 4 * z), "m"(*u),
+                  "m"(*(const int16_t(*)[KERN_BLOCK])x)
+                : "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
     return s;
 }
 
 #undef DOT_ROWS
 #undef DOT_LAST_ROWS
 #undef DOT_QUAD
-#undef DOT_QUADS
 
 #endif
