@@ -2,12 +2,16 @@
 """Measure Krafla and llama.cpp side by side: same machine, same run, same weight formats.
 
     python3 scripts/compare_llamacpp.py --rounds 5 --json build/compare.json
+    python3 scripts/compare_llamacpp.py --from docs/comparison.json --plot docs/comparison.svg
 
-Builds llama.cpp from the newest llama-cpp-python source distribution (once, under build/peers),
-makes the models, then alternates the programs round by round and prints the ratio of the medians.
-Two models: the shape of Qwen2.5-0.5B with random weights, and the real SmolLM2-135M-Instruct
-(scripts/fetch_models.py). Prefill is 128 tokens from an empty context; decode is 128 tokens after
-those 128. Takes about 10 minutes for the peer's builds and 2 minutes per round on 2 cores.
+The first makes the models, builds both programs at every level (scripts/peers.py; ours as it is
+released), alternates them round by round and prints the ratios of the medians, the share of this
+machine's limits that ml_bench saw in the same run, and the ratios to ik_llama.cpp. The file is
+written after every round. The second does not measure: it prints and draws what a file holds.
+
+Two models: the shape of Qwen2.5-0.5B with random weights, and, but for the slowest peers, the real
+SmolLM2-135M-Instruct (scripts/fetch_models.py). Prefill is 128 tokens, decode 128 or fewer, both
+from an empty context, and with AVX-512 once more after 2048 tokens.
 """
 
 from __future__ import annotations
@@ -19,37 +23,29 @@ import math
 import statistics
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import fetch_models
 import gguf_to_hf
 import isas
+import peers
+import plot_comparison
 from krafla_release import build
-from krafla_release.project import ROOT, ReleaseError, output, unpack
+from krafla_release.project import ROOT, ReleaseError, output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-PEERS = ROOT / "build" / "peers"
 MODELS = ROOT / "build" / "compare"
 FORMATS = ("q4_0", "q8_0")
-TOKENS = 128
-
-# The flags that bring llama.cpp to the level of one of our instruction sets.
-LEVELS: dict[str, tuple[str, ...]] = {
-    "avx512vnni": ("-DGGML_NATIVE=ON",),
-    "avx2": (
-        "-DGGML_NATIVE=OFF",
-        "-DGGML_SSE42=ON",
-        "-DGGML_AVX=ON",
-        "-DGGML_AVX2=ON",
-        "-DGGML_FMA=ON",
-        "-DGGML_F16C=ON",
-        "-DGGML_BMI2=ON",
-    ),
-}
+TESTS = ("prefill", "decode")
+QWEN, SMOLLM = "Qwen2.5-0.5B shape", "SmolLM2-135M"
+PREFILL_TOKENS = 128
+DEPTH, DEPTH_DECODE_TOKENS = 2048, 64
+# At depth: our type of the KV cache, and the peer's; its default is f16, ours f32.
+CACHES = {"f32": "f16", "q8": "q8_0"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,37 +61,6 @@ class Shape:
 
 
 QWEN25_05B = Shape(dim=896, hidden=4864, layers=24, heads=14, kv_heads=2, vocab=151936)
-
-
-# ---- the peer -----------------------------------------------------------------------------------
-
-
-def peer_source() -> Path:
-    """Return the llama.cpp tree of the newest llama-cpp-python source distribution."""
-    found = sorted(PEERS.glob("llama_cpp_python-*/vendor/llama.cpp"))
-    if found:
-        return found[-1]
-    PEERS.mkdir(parents=True, exist_ok=True)
-    pip = [sys.executable, "-m", "pip"]
-    output(*pip, "install", "-q", "scikit-build-core")
-    options = ["-q", "--no-deps", "--no-binary=llama-cpp-python", "--no-build-isolation"]
-    output(*pip, "download", *options, "-d", PEERS, "llama-cpp-python")
-    unpack(next(PEERS.glob("llama_cpp_python-*.tar.gz")), PEERS)
-    return next(PEERS.glob("llama_cpp_python-*/vendor/llama.cpp"))
-
-
-def peer_build(level: str) -> Path:
-    """Build llama-bench and llama-quantize for one level and return their directory."""
-    directory = PEERS / level
-    if not (directory / "bin" / "llama-bench").exists():
-        options = ["LLAMA_CURL", "LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES"]
-        options += ["LLAMA_BUILD_SERVER", "BUILD_SHARED_LIBS"]
-        flags = [f"-D{name}=OFF" for name in options] + list(LEVELS[level])
-        release = "-DCMAKE_BUILD_TYPE=Release"
-        output("cmake", "-S", peer_source(), "-B", directory, release, *flags)
-        targets = ["llama-bench", "llama-quantize"]
-        output("cmake", "--build", directory, "--target", *targets, "-j", "2")
-    return directory / "bin"
 
 
 # ---- the models ---------------------------------------------------------------------------------
@@ -184,7 +149,7 @@ def random_models(fmt: str) -> tuple[Path, Path]:
     return ours, theirs
 
 
-def real_models(fmt: str, quantize: Path) -> tuple[Path, Path]:
+def real_models(fmt: str) -> tuple[Path, Path]:
     """Return (our file, the peer's file) of SmolLM2-135M-Instruct."""
     ours, theirs = MODELS / f"smollm2-135m-{fmt}.mlb", MODELS / f"smollm2-135m-{fmt}.gguf"
     source = ROOT / "models" / "smollm2-135m-instruct"
@@ -199,6 +164,7 @@ def real_models(fmt: str, quantize: Path) -> tuple[Path, Path]:
             fetch_models.write_gguf(fetch_models.SOURCES[source.name], part, MODELS)
             part.replace(original)
         part = theirs.with_suffix(".tmp")
+        quantize = peers.program(peers.LEVELS["avx2"], "llama-quantize")
         output(quantize, "--allow-requantize", "--pure", original, part, fmt.upper())
         part.replace(theirs)
     return ours, theirs
@@ -209,112 +175,262 @@ def real_models(fmt: str, quantize: Path) -> tuple[Path, Path]:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One row of the table: what is run against what."""
+    """What is run against what; the fields are those of a row of the JSON."""
 
     model: str
-    fmt: str
+    format: str
     level: str
     threads: int
-    ours: Path
-    theirs: Path
+    depth: int
+    kv: str
+    decode: int  # tokens
+
+    def tokens(self, test: str) -> int:
+        """Return how many tokens a test has."""
+        return PREFILL_TOKENS if test == "prefill" else self.decode
+
+    def name(self, test: str) -> str:
+        """Return what a table calls the test."""
+        place = f" at {self.depth}, {self.kv} cache" if self.depth else ""
+        return f"{test} {self.tokens(test)}{place}"
+
+
+@dataclasses.dataclass
+class Samples:
+    """All rounds of one test of one case: tokens per second, and percent of the limit."""
+
+    ours: list[float] = dataclasses.field(default_factory=list)
+    theirs: list[float] = dataclasses.field(default_factory=list)
+    percent: list[float] = dataclasses.field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        """Return the ratio of the medians."""
+        return statistics.median(self.ours) / statistics.median(self.theirs)
+
+
+Results = dict[Case, dict[str, Samples]]
 
 
 def row_of(level: str) -> isas.Isa:
     """Return our row of a level."""
-    return next(isa for isa in isas.load(build.host_arch()) if isa.name == level)
+    rows = [isa for isa in isas.load(build.host_arch(), built=True) if isa.name == level]
+    if not rows:
+        raise ReleaseError(f"runtime/kernels/isas.txt: {level} has no kernels on this machine")
+    return rows[0]
 
 
-def measure_ours(case: Case) -> dict[str, float]:
-    """Tokens per second of one ml_bench process."""
-    program = build.build_dir(row_of(case.level)) / "ml_bench"
-    words = [program, case.ours, "-n", TOKENS, "-t", case.threads, "-r", 1, "--json"]
+def measure_ours(case: Case, model: Path) -> dict[str, tuple[float, float]]:
+    """Return (tokens per second, percent of the limit) of each test: one ml_bench process."""
+    words: list[str | Path | int] = [build.build_dir(row_of(case.level)) / "ml_bench", model]
+    words += ["-n", case.decode, "--prefill", PREFILL_TOKENS, "--depth", case.depth]
+    words += ["--kv", case.kv, "-t", case.threads, "-r", 1, "--json"]
+    cell = json.loads(output(*map(str, words)))["results"][0]
+    return {
+        "prefill": (cell["prefill"]["median"], cell["prefill"]["percent_of_peak"]),
+        "decode": (cell["decode"]["median"], cell["decode"]["percent_of_read"]),
+    }
+
+
+def measure_theirs(case: Case, model: Path) -> dict[str, float]:
+    """Return tokens per second of each test: one llama-bench process."""
+    level = peers.LEVELS[case.level]
+    words: list[str | Path | int] = [peers.program(level), "-m", model, "-t", case.threads]
+    words += ["-r", 1, "-p", PREFILL_TOKENS, "-n", case.decode, "-d", case.depth, "-o", "json"]
+    words += ["-ctk", CACHES[case.kv], "-ctv", CACHES[case.kv]]
+    words += ["--no-warmup"] if level.slow else []
     done = json.loads(output(*map(str, words)))
-    return {name: float(done[name]["median"]) for name in ("prefill", "decode")}
+    return {"prefill" if row["n_prompt"] else "decode": float(row["avg_ts"]) for row in done}
 
 
-def measure_theirs(case: Case) -> dict[str, float]:
-    """Tokens per second of two llama-bench processes: prefill, and decode at the same depth."""
-    program = PEERS / case.level / "bin" / "llama-bench"
-    common = ["-m", case.theirs, "-t", case.threads, "-r", 1, "-o", "json"]
-    result = {}
-    for name, words in (
-        ("prefill", ["-p", TOKENS, "-n", 0]),
-        ("decode", ["-p", 0, "-n", TOKENS, "-d", TOKENS]),
-    ):
-        done = json.loads(output(*map(str, [program, *common, *words])))
-        result[name] = float(done[0]["avg_ts"])
-    return result
-
-
-def table(samples: dict[Case, dict[str, list[tuple[float, float]]]]) -> Iterator[str]:
-    """Yield the lines of the Markdown table: medians of both, and their ratio."""
-    yield "| model | format | build | threads | test | Krafla tok/s | llama.cpp tok/s | ratio |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for case, tests in samples.items():
-        for test, pairs in tests.items():
-            ours = statistics.median(pair[0] for pair in pairs)
-            theirs = statistics.median(pair[1] for pair in pairs)
-            yield (
-                f"| {case.model} | {case.fmt.upper()} | {case.level} | {case.threads} "
-                f"| {test} {TOKENS} | {ours:.1f} | {theirs:.1f} | {ours / theirs:.2f} |"
-            )
-
-
-def collect_cases(levels: Sequence[str], threads: Sequence[int]) -> list[Case]:
-    """Build everything and return the rows."""
-    MODELS.mkdir(parents=True, exist_ok=True)
-    for level in levels:
-        peer_build(level)
-        build.make(row_of(level), "all")
-    quantize = PEERS / levels[0] / "bin" / "llama-quantize"
+def collect_cases(
+    levels: Sequence[str], threads: Sequence[int], depths: Sequence[int]
+) -> list[Case]:
+    """Return the rows: every level and format from an empty context; the fastest at depth."""
     cases = []
-    for fmt in FORMATS:
-        for model, (ours, theirs) in (
-            ("Qwen2.5-0.5B shape", random_models(fmt)),
-            ("SmolLM2-135M", real_models(fmt, quantize)),
-        ):
+    for level in map(peers.LEVELS.__getitem__, levels):
+        for fmt in FORMATS:
+            for model in (QWEN,) if level.slow else (QWEN, SMOLLM):
+                cases += [
+                    Case(model, fmt, level.name, count, 0, "f32", level.decode)
+                    for count in threads
+                    if 0 in depths
+                ]
+        if level.name == "avx512vnni" and DEPTH in depths:
             cases += [
-                Case(model, fmt, level, count, ours, theirs)
-                for level in levels
+                Case(QWEN, "q4_0", level.name, count, DEPTH, kv, DEPTH_DECODE_TOKENS)
+                for kv in CACHES
                 for count in threads
             ]
     return cases
 
 
+def build_all(cases: Sequence[Case]) -> dict[tuple[str, str], tuple[Path, Path]]:
+    """Build both programs of every level and return (our file, theirs) by model and format."""
+    MODELS.mkdir(parents=True, exist_ok=True)
+    for level in dict.fromkeys(case.level for case in cases):
+        peers.program(peers.LEVELS[level])
+        row = row_of(level)
+        build.make(row, str((build.build_dir(row) / "ml_bench").relative_to(ROOT)))
+    made = {QWEN: random_models, SMOLLM: real_models}
+    wanted = dict.fromkeys((case.model, case.format) for case in cases)
+    return {(model, fmt): made[model](fmt) for model, fmt in wanted}
+
+
+def measure_round(
+    number: int, results: Results, files: dict[tuple[str, str], tuple[Path, Path]]
+) -> None:
+    """Measure every case once; who begins changes from round to round."""
+    for case, tests in results.items():
+        ours, theirs = files[case.model, case.format]
+        if number % 2:
+            peer = measure_theirs(case, theirs)
+            mine = measure_ours(case, ours)
+        else:
+            mine = measure_ours(case, ours)
+            peer = measure_theirs(case, theirs)
+        for test, samples in tests.items():
+            samples.ours.append(mine[test][0])
+            samples.percent.append(mine[test][1])
+            samples.theirs.append(peer[test])
+
+
+# ---- the file -----------------------------------------------------------------------------------
+
+
+def document(results: Results) -> dict[str, Any]:
+    """Return the results as JSON."""
+    rows = [
+        dataclasses.asdict(case) | {"test": test} | dataclasses.asdict(samples)
+        for case, tests in results.items()
+        for test, samples in tests.items()
+    ]
+    return {"llama.cpp": peers.version(), "ik_llama.cpp": peers.IK_SOURCE, "rows": rows}
+
+
+def write(path: Path, results: Results) -> None:
+    """Write the results, one row per line."""
+    parts = document(results)
+    rows = ",\n".join(json.dumps(row) for row in parts.pop("rows"))
+    path.write_text(json.dumps(parts)[:-1] + f', "rows": [\n{rows}\n]}}\n', encoding="utf-8")
+
+
+def read(path: Path) -> Results:
+    """Read what write() has written."""
+    results: Results = {}
+    names = [field.name for field in dataclasses.fields(Case)]
+    try:
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+            case = Case(**{name: row[name] for name in names})
+            samples = Samples(row["ours"], row["theirs"], row["percent"])
+            results.setdefault(case, {})[row["test"]] = samples
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ReleaseError(f"{path}: not a file of compare_llamacpp.py --json: {error}") from None
+    return results
+
+
+# ---- the report ---------------------------------------------------------------------------------
+
+
+def lines_of(results: Results) -> Iterator[tuple[Case, str, Samples]]:
+    """Yield every test that has been measured."""
+    for case, tests in results.items():
+        for test, samples in tests.items():
+            if samples.ours:
+                yield case, test, samples
+
+
+def table(results: Results) -> Iterator[str]:
+    """Yield the Markdown table: medians of both, their ratio, and our share of the limit."""
+    yield "| model | format | build | threads | test | Krafla tok/s | llama.cpp | ratio | limit |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for case, test, samples in lines_of(results):
+        ours, theirs = statistics.median(samples.ours), statistics.median(samples.theirs)
+        share = statistics.median(samples.percent)
+        wall = "peak" if test == "prefill" else "memory"
+        yield (
+            f"| {case.model} | {case.format.upper()} | {case.level} | {case.threads} "
+            f"| {case.name(test)} | {ours:.1f} | {theirs:.1f} | {samples.ratio:.2f} "
+            f"| {share:.0f}% of {wall} |"
+        )
+
+
+def ik_table(results: Results) -> Iterator[str]:
+    """Yield the table of ratios to ik_llama.cpp: ours to llama.cpp over its own to llama.cpp."""
+    yield "| format | build | threads | test | to llama.cpp | ik_llama.cpp's | to ik_llama.cpp |"
+    yield "|---|---|---|---|---|---|---|"
+    for case, test, samples in lines_of(results):
+        theirs = peers.ik_ratio(case.level, case.format, test, case.threads)
+        if case.model == QWEN and not case.depth and theirs:
+            yield (
+                f"| {case.format.upper()} | {case.level} | {case.threads} | {case.name(test)} "
+                f"| {samples.ratio:.2f} | {theirs:.2f} | {samples.ratio / theirs:.2f} |"
+            )
+
+
+def report(results: Results) -> None:
+    """Print both tables."""
+    rounds = max((len(samples.ours) for _, _, samples in lines_of(results)), default=0)
+    print(f"medians of {rounds} interleaved rounds\n")
+    for line in table(results):
+        print(line)
+    print(f"\n{peers.IK_SOURCE}:\n")
+    for line in ik_table(results):
+        print(line)
+
+
+def bars(results: Results) -> list[plot_comparison.Bar]:
+    """Return what the chart shows: one thread, the random model, from an empty context."""
+    return [
+        plot_comparison.Bar(
+            case.level,
+            case.format,
+            test,
+            samples.ratio,
+            peers.ik_ratio(case.level, case.format, test, case.threads),
+        )
+        for case, test, samples in lines_of(results)
+        if case.model == QWEN and case.threads == 1 and not case.depth
+    ]
+
+
+def measure(args: argparse.Namespace) -> Results:
+    """Build, then measure round by round."""
+    cases = collect_cases(args.levels, args.threads, args.depths)
+    files = build_all(cases)
+    results = {case: {test: Samples() for test in TESTS} for case in cases}
+    for number in range(args.rounds):
+        print(f"round {number + 1} of {args.rounds}", file=sys.stderr)
+        measure_round(number, results, files)
+        if args.json:
+            write(args.json, results)
+    return results
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the comparison; 0 if the table was printed."""
+    """Run the comparison; 0 if the tables were printed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=5, help="samples of every cell (default 5)")
-    parser.add_argument("--levels", nargs="+", choices=LEVELS, default=list(LEVELS))
+    parser.add_argument("--levels", nargs="+", choices=peers.LEVELS, default=list(peers.LEVELS))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--json", type=Path, help="also write every sample to this file")
+    parser.add_argument("--depths", nargs="+", type=int, choices=[0, DEPTH], default=[0, DEPTH])
+    parser.add_argument("--json", type=Path, help="write every sample to this file")
+    parser.add_argument("--from", dest="source", type=Path, help="report this file, do not measure")
+    parser.add_argument("--plot", type=Path, help="draw one thread's ratios as this SVG")
     args = parser.parse_args(argv)
     if args.rounds < 1 or min(args.threads) < 1:
         parser.error("--rounds and --threads are at least 1")
 
     try:
-        cases = collect_cases(args.levels, args.threads)
-        samples: dict[Case, dict[str, list[tuple[float, float]]]] = {
-            case: {"prefill": [], "decode": []} for case in cases
-        }
-        for _ in range(args.rounds):
-            for case in cases:
-                ours, theirs = measure_ours(case), measure_theirs(case)
-                for test in ours:
-                    samples[case][test].append((ours[test], theirs[test]))
+        results = read(args.source) if args.source else measure(args)
+        report(results)
+        if args.plot:
+            plot_comparison.draw(args.plot, bars(results))
     except (ReleaseError, gguf_to_hf.GgufError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    if args.json:
-        rows = [
-            {"case": dataclasses.asdict(case), "samples": tests} for case, tests in samples.items()
-        ]
-        args.json.write_text(json.dumps(rows, default=str, indent=1))
-    print(f"{len(next(iter(samples.values()))['prefill'])} interleaved rounds, medians")
-    for line in table(samples):
-        print(line)
     return 0
 
 

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""compare_llamacpp: what is measured, what the tables and the chart make of it.
+
+.venv/bin/python -m pytest tests/py/test_compare_llamacpp.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import compare_llamacpp as compare
+import isas
+import peers
+
+
+def results_of(cases: list[compare.Case]) -> compare.Results:
+    """Our speed is twice the peer's in the median, though not in the mean."""
+    return {
+        case: {
+            test: compare.Samples([90.0, 100.0, 400.0], [50.0, 30.0, 60.0], [90.0, 96.0, 97.0])
+            for test in compare.TESTS
+        }
+        for case in cases
+    }
+
+
+@pytest.fixture
+def results() -> compare.Results:
+    return results_of(compare.collect_cases(list(peers.LEVELS), [1, 2], [0, compare.DEPTH]))
+
+
+def test_the_levels_are_builds_that_the_archive_ships() -> None:
+    shipped = {isa.name for isa in isas.load("x86_64", ship=True)}
+    assert set(peers.LEVELS) <= shipped
+    assert {level for level, *_ in peers.IK_SPEEDS} <= set(peers.LEVELS)
+
+
+def test_a_peer_gets_no_extension_above_its_level() -> None:
+    assert peers.LEVELS["avx512vnni"].flags == ["-DGGML_NATIVE=ON"]
+    sse41, sse2 = peers.LEVELS["sse41"].flags, peers.LEVELS["sse2"].flags
+    assert [flag for flag in sse41 if flag.endswith("=ON")] == ["-DGGML_SSE42=ON"]
+    assert [flag for flag in sse2 if flag.endswith("=ON")] == []
+    assert len(sse2) == 1 + len(peers.EXTENSIONS)
+
+
+def test_slow_peers_get_one_model_and_depth_is_for_the_fastest(results: compare.Results) -> None:
+    assert {case.model for case in results if case.level == "sse2"} == {compare.QWEN}
+    assert {case.model for case in results if case.level == "avx2"} == {
+        compare.QWEN,
+        compare.SMOLLM,
+    }
+    deep = [(case.level, case.format, case.kv, case.threads) for case in results if case.depth]
+    assert deep == [
+        ("avx512vnni", "q4_0", kv, threads) for kv in ("f32", "q8") for threads in (1, 2)
+    ]
+
+
+def test_the_ratio_is_that_of_the_medians() -> None:
+    case = compare.Case(compare.QWEN, "q4_0", "avx2", 1, 0, "f32", 128)
+    lines = list(compare.table(results_of([case])))
+    row = "| Qwen2.5-0.5B shape | Q4_0 | avx2 | 1 |"
+    assert lines[2:] == [
+        f"{row} prefill 128 | 100.0 | 50.0 | 2.00 | 96% of peak |",
+        f"{row} decode 128 | 100.0 | 50.0 | 2.00 | 96% of memory |",
+    ]
+
+
+def test_ik_llama_cpp_enters_by_its_ratio_to_llama_cpp(results: compare.Results) -> None:
+    lines = list(compare.ik_table(results))[2:]
+    assert len(lines) == len(peers.IK_SPEEDS)
+    assert lines[0] == "| Q4_0 | avx512vnni | 1 | prefill 128 | 2.00 | 1.41 | 1.42 |"
+
+
+def test_a_file_gives_back_what_was_measured(tmp_path: Path, results: compare.Results) -> None:
+    compare.write(tmp_path / "r.json", results)
+    assert compare.read(tmp_path / "r.json") == results
+
+
+def test_another_file_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.json").write_text('{"rows": [{}]}')
+    assert compare.main(["--from", str(tmp_path / "other.json")]) == 1
+    assert f"{tmp_path / 'other.json'}: not a file of" in capsys.readouterr().err
+
+
+def test_the_chart_is_the_same_every_time(
+    tmp_path: Path, results: compare.Results, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "r.json"
+    compare.write(source, results)
+    pictures = [tmp_path / "1.svg", tmp_path / "2.svg"]
+    for picture in pictures:
+        assert compare.main(["--from", str(source), "--plot", str(picture)]) == 0
+    assert "medians of 3 interleaved rounds" in capsys.readouterr().out
+    first, second = (picture.read_bytes() for picture in pictures)
+    assert first == second
+    assert b"dc:date" not in first
+    for level in peers.LEVELS:
+        assert first.count(f">{level}</text>".encode()) == 2
