@@ -23,70 +23,65 @@ KR_INLINE int32x4_t dot_half(int32x4_t sum, const int8x16_t w[4], int8x16_t x)
     return vdotq_laneq_s32(sum, w[3], x, 3);
 }
 
-KR_INLINE float32x4_t dot_4(enum kern_wtype wtype, const uint8_t *quads, int8x16_t x0, int8x16_t x1)
+/* 8 rows of a block, four by four; many columns meet them in registers. */
+struct dot_rows {
+    int8x16_t w[2][8];
+    float32x4_t scale[2];
+};
+
+KR_INLINE struct dot_rows dot_rows(enum kern_wtype wtype, const uint8_t *quads, float32x4_t scale0,
+                                   float32x4_t scale1)
 {
-    int8x16_t w[8];
-    dot_unpack(wtype, 4, w, quads);
-    return dot_float(wtype, dot_half(dot_half(vdupq_n_s32(0), w, x0), w + 4, x1));
+    struct dot_rows r = {.scale = {scale0, scale1}};
+    dot_unpack(wtype, 4, r.w[0], quads);
+    dot_unpack(wtype, 4, r.w[1], quads + 16);
+    return r;
 }
 
-KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct dot_acts *a,
-                       size_t at)
+/* sum[8] of a column gains its dots: one step of the float chain. */
+KR_INLINE void dot_scale(enum kern_wtype wtype, float *sum, const struct dot_rows *r, float d,
+                         const int32x4_t dots[2])
 {
-    const int8x16_t x0 = vld1q_s8(a->q + KERN_BLOCK * at);
-    const int8x16_t x1 = vld1q_s8(a->q + KERN_BLOCK * at + 16);
-    return (vf){dot_4(wtype, quads, x0, x1), dot_4(wtype, quads + 16, x0, x1),
-                dot_4(wtype, quads + 32, x0, x1), dot_4(wtype, quads + 48, x0, x1)};
+    const float32x4_t s0 = vmulq_n_f32(r->scale[0], d), s1 = vmulq_n_f32(r->scale[1], d);
+    const float32x4_t f0 = vfmaq_f32(vld1q_f32(sum), s0, dot_float(wtype, dots[0]));
+    const float32x4_t f1 = vfmaq_f32(vld1q_f32(sum + 4), s1, dot_float(wtype, dots[1]));
+    vst1q_f32(sum, f0);
+    vst1q_f32(sum + 4, f1);
 }
 
-/* One step of the float chains of 8 rows and `cols` columns, a constant, from `at` on. */
-KR_INLINE void dot_tile(enum kern_wtype wtype, const size_t cols, float *sums,
-                        const int8x16_t w0[8], const int8x16_t w1[8], float32x4_t scale0,
-                        float32x4_t scale1, const struct dot_acts *a, size_t at)
+#include <dot_sums.h>
+
+KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t **quads, const int8_t **x)
 {
-    int32x4_t low[TILE_COLS], high[TILE_COLS]; /* rows 0..3, 4..7 */
-    KR_UNROLL
-    for (size_t c = 0; c < cols; c++)
-        low[c] = high[c] = vdupq_n_s32(0);
-    KR_UNROLL
-    for (size_t half = 0; half < 2; half++) {
-        KR_UNROLL
-        for (size_t c = 0; c < cols; c++) {
-            const int8x16_t x = vld1q_s8(a->q + KERN_BLOCK * (at + c) + 16 * half);
-            low[c] = dot_half(low[c], w0 + 4 * half, x);
-            high[c] = dot_half(high[c], w1 + 4 * half, x);
-        }
+    int32x4_t sums[4];
+    dot_sums_one(wtype, sums, quads, x);
+    return (vf){dot_float(wtype, sums[0]), dot_float(wtype, sums[1]), dot_float(wtype, sums[2]),
+                dot_float(wtype, sums[3])};
+}
+
+/* 8 of the rows of dot_block_cols(). */
+KR_INLINE void dot_8_rows(enum kern_wtype wtype, float *sums, struct dot_rows r, const int8_t *q,
+                          const float *d, size_t n)
+{
+    const size_t last = n - n % 2;
+    dot_sums_pairs(wtype, sums, &r, q, d, last);
+    if (last < n) {
+        const int8x16_t x0 = vld1q_s8(q + KERN_BLOCK * last);
+        const int8x16_t x1 = vld1q_s8(q + KERN_BLOCK * last + 16);
+        int32x4_t dots[2];
+        for (size_t g = 0; g < 2; g++)
+            dots[g] = dot_half(dot_half(vdupq_n_s32(0), r.w[g], x0), r.w[g] + 4, x1);
+        dot_scale(wtype, sums + PACK_ROWS * last, &r, d[last], dots);
     }
-    KR_UNROLL
-    for (size_t c = 0; c < cols; c++) {
-        float *sum = sums + PACK_ROWS * c;
-        const float32x4_t d = vdupq_n_f32(a->d[at + c]);
-        const float32x4_t s0 = vmulq_f32(scale0, d), s1 = vmulq_f32(scale1, d);
-        vst1q_f32(sum, vfmaq_f32(vld1q_f32(sum), s0, dot_float(wtype, low[c])));
-        vst1q_f32(sum + 4, vfmaq_f32(vld1q_f32(sum + 4), s1, dot_float(wtype, high[c])));
-    }
-}
-
-/* Rows 8i..8i+7 of dot_block_cols(). */
-KR_INLINE void dot_rows(enum kern_wtype wtype, float *sums, const uint8_t *quads,
-                        float32x4_t scale0, float32x4_t scale1, const struct dot_acts *a, size_t at,
-                        size_t n)
-{
-    int8x16_t w0[8], w1[8];
-    dot_unpack(wtype, 4, w0, quads);
-    dot_unpack(wtype, 4, w1, quads + 16);
-    size_t c = 0;
-    for (; c + TILE_COLS <= n; c += TILE_COLS)
-        dot_tile(wtype, TILE_COLS, sums + PACK_ROWS * c, w0, w1, scale0, scale1, a, at + c);
-    for (; c < n; c++)
-        dot_tile(wtype, 1, sums + PACK_ROWS * c, w0, w1, scale0, scale1, a, at + c);
 }
 
 KR_INLINE void dot_block_cols(enum kern_wtype wtype, float *sums, const uint8_t *quads, vf scale,
                               const struct dot_acts *a, size_t at, size_t n)
 {
-    dot_rows(wtype, sums, quads, scale.a, scale.b, a, at, n);
-    dot_rows(wtype, sums + 8, quads + 32, scale.c, scale.d, a, at, n);
+    const int8_t *q = a->q + KERN_BLOCK * at;
+    const float *d = a->d + at;
+    dot_8_rows(wtype, sums, dot_rows(wtype, quads, scale.a, scale.b), q, d, n);
+    dot_8_rows(wtype, sums + 8, dot_rows(wtype, quads + 32, scale.c, scale.d), q, d, n);
 }
 
 #endif

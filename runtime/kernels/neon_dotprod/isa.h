@@ -13,11 +13,7 @@ enum {
     PACK_Q8_XOR = 0, /* signed */
     PACK_Q4_XOR = 8, /* nibbles in two's complement: in the upper half of a byte, 16 times q */
     PACK_BLOCKS = 2, /* k-blocks of a super-block */
-
-    /* Of 32 registers: */
-    TILE_ROWS = 8, /* 2 x 8 weights of a block, which stay for all columns */
-    TILE_COLS = 4, /* + 2 x 4 sums + 4 activations */
-    ATTN_SUMS = 4, /* 4 sums of four registers + K or V + a broadcast */
+    ATTN_SUMS = 4,   /* 4 sums of four registers + K or V + a broadcast, of 32 registers */
 };
 
 #endif

@@ -13,10 +13,7 @@ enum {
     PACK_Q8_XOR = 0, /* signed */
     PACK_Q4_XOR = 8, /* nibbles in two's complement: in the upper half of a byte, 16 times q */
     PACK_BLOCKS = 2, /* k-blocks of a super-block */
-
-    /* Of 32 registers, 4 x 4 hold the weights of a block of 8 rows, 4 their scales: */
-    TILE_PAIRS = 2, /* pairs of columns: 2 x 4 sums + 2 activations */
-    ATTN_SUMS = 4,  /* 4 sums of four registers + K or V + a broadcast */
+    ATTN_SUMS = 4,   /* 4 sums of four registers + K or V + a broadcast, of 32 registers */
 };
 
 #endif

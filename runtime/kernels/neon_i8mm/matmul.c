@@ -1,6 +1,7 @@
-/* neon_i8mm/matmul.c - the matrix product: the walks of tmpl/p16.h, with sums of columns in pairs.
+/* neon_i8mm/matmul.c - the matrix product: one column by the walk of tmpl/column_arm.h; several by
+ * that of tmpl/p16_columns.h, with the sums of two columns side by side.
  * SPDX-License-Identifier: MIT */
-#include "p16.h"
+#include "column_arm.h"
 
 /* dst[0..n) and the same of the next column: a pair of sums[16][2]. */
 KR_INLINE void store_pair(float *dst, size_t dst_stride, const float *sums, size_t n)
@@ -32,7 +33,7 @@ KR_INLINE void p16_matmul(enum kern_wtype w, enum kern_stype s, float *dst, size
                           size_t row0, size_t row1)
 {
     if (m->packed && cols == 1)
-        p16_column(w, s, dst, m, a, row0, row1);
+        column(w, s, dst, m, a, row0, row1);
     else
         columns(w, s, dst, dst_stride, m, a, cols, row0, row1);
 }
