@@ -28,20 +28,15 @@ struct dot_acts {
     int16_t *wide;  /* [blocks][cols][32], quads as k0 k2 k1 k3 */
     float *d;       /* [blocks][cols] */
     int32_t *start; /* [blocks][cols]: two int16, -8 * sum of (k0, k1), (k2, k3) of all quads */
-    int32_t *cross; /* [blocks][cols]: -sum of k0*k1 + k2*k3 of all quads, for asm/dot_sums.h */
+    int32_t *cross; /* [blocks][cols], if DOT_CROSS: -sum of k0*k1 + k2*k3 of all quads */
 };
 
-enum { DOT_ACT_BYTES = 32 + 64 + 3 * 4 }; /* per block and column */
-
-KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
-{
-    const size_t n = k / KERN_BLOCK * cols;
-    int8_t *q = (int8_t *)acts;
-    int16_t *wide = (int16_t *)(q + KERN_BLOCK * n);
-    float *d = (float *)(wide + KERN_BLOCK * n);
-    int32_t *start = (int32_t *)(d + n);
-    return (struct dot_acts){q, wide, d, start, start + n};
-}
+/* A block unpacked for many columns, in steps of 64 bytes: the two ymm of the panel's rows.
+ * Q4: 8 steps of four bytes of k; Q8: 8 pairs of steps of two words, even and odd. */
+struct dot_weights {
+    KR_ALIGNED(64) uint8_t step[16][64];
+    KR_ALIGNED(64) int32_t cross[16]; /* Q8, if DOT_CROSS: -sum of even * odd by row */
+};
 
 KR_INLINE __m256i dot_broadcast(const void *p)
 {
@@ -53,6 +48,25 @@ KR_INLINE __m256i dot_broadcast(const void *p)
 KR_INLINE __m256i dot_load(const void *p)
 {
     return _mm256_loadu_si256((const __m256i *)p);
+}
+
+KR_INLINE void dot_store(void *p, __m256i v)
+{
+    _mm256_store_si256((__m256i *)p, v);
+}
+
+#include <dot_sums.h>
+
+enum { DOT_ACT_BYTES = 32 + 64 + (2 + DOT_CROSS) * 4 }; /* per block and column */
+
+KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
+{
+    const size_t n = k / KERN_BLOCK * cols;
+    int8_t *q = (int8_t *)acts;
+    int16_t *wide = (int16_t *)(q + KERN_BLOCK * n);
+    float *d = (float *)(wide + KERN_BLOCK * n);
+    int32_t *start = (int32_t *)(d + n);
+    return (struct dot_acts){q, wide, d, start, DOT_CROSS ? start + n : NULL};
 }
 
 KR_INLINE vf dot_to_float(__m256i lo, __m256i hi)
@@ -119,18 +133,6 @@ KR_INLINE void dot_scale(float *sums, vf dot, vf scale, float d)
 
 /* ---- many columns -------------------------------------------------------------------------- */
 
-/* A block unpacked for them, in steps of 64 bytes: the two ymm of the panel's rows.
- * Q4: 8 steps of four bytes of k; Q8: 8 pairs of steps of two words, even and odd. */
-struct dot_weights {
-    KR_ALIGNED(64) uint8_t step[16][64];
-    KR_ALIGNED(64) int32_t cross[16]; /* Q8: -sum of even * odd by row, for asm/dot_sums.h */
-};
-
-KR_INLINE void dot_store(void *p, __m256i v)
-{
-    _mm256_store_si256((__m256i *)p, v);
-}
-
 KR_INLINE void dot_unpack_q4(struct dot_weights *u, const uint8_t *quads)
 {
     const __m256i nibble = _mm256_set1_epi8(15);
@@ -154,13 +156,13 @@ KR_INLINE void dot_unpack_q8(struct dot_weights *u, const uint8_t *quads)
             const __m256i odd = _mm256_srai_epi16(w, 8);
             dot_store(u->step[2 * z] + half, even);
             dot_store(u->step[2 * z + 1] + half, odd);
-            cross = _mm256_sub_epi32(cross, _mm256_madd_epi16(even, odd));
+            if (DOT_CROSS)
+                cross = _mm256_sub_epi32(cross, _mm256_madd_epi16(even, odd));
         }
-        dot_store((uint8_t *)u->cross + half, cross);
+        if (DOT_CROSS)
+            dot_store((uint8_t *)u->cross + half, cross);
     }
 }
-
-#include <dot_sums.h>
 
 /* TILE_COLS columns from `at` on, with sums[TILE_COLS][16]. */
 KR_INLINE void dot_tile(enum kern_wtype wtype, float *sums, const struct dot_weights *u, vf scale,

@@ -4,6 +4,8 @@
 #ifndef DOT_SUMS_H
 #define DOT_SUMS_H
 
+enum { DOT_CROSS = 0 }; /* no use for the cross sums */
+
 /* lo[c], hi[c] (rows 0-7, 8-15) = dots of the block with column at + c, two words to a lane. */
 KR_INLINE void dot_sums_q4(__m256i lo[TILE_COLS], __m256i hi[TILE_COLS],
                            const struct dot_weights *u, const struct dot_acts *a, size_t at)
