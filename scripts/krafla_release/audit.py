@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Look into the built programs: what they are linked to, and which instructions are where.
+
+    PYTHONPATH=scripts python3 -m krafla_release.audit avx2-pt-asm
+
+A program is static and has no memory that is both writable and executable.  Objects of
+runtime/kernels/<isa> use what their row of isas.txt asks for, all others the least CPU of the
+architecture: the guard must run everywhere.  What is not built is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import isas
+from krafla_release import build, instructions, windows
+from krafla_release.archives import programs
+from krafla_release.project import ROOT, ReleaseError, exit_code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+DLLS = {"KERNEL32.dll", "msvcrt.dll", "SHELL32.dll", "WS2_32.dll"}
+WANTED_STACK = "RW"
+EXECUTABLE_WRITABLE = "RWE"
+
+
+def listing(*words: str | Path) -> str:
+    """Return what a tool of binutils prints."""
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ReleaseError(f"{words[0]} failed: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def segment_faults(headers: str) -> Iterator[str]:
+    """Yield what is wrong with an ELF program, from what readelf says of its segments."""
+    rows = [line.split() for line in headers.splitlines() if re.match(r"  [A-Z_]+ +0x", line)]
+    # type, offset, two addresses, two sizes, flags of up to three words, alignment
+    segments = [(row[0], "".join(row[6:-1])) for row in rows]
+    kinds = {kind for kind, _ in segments}
+    if "LOAD" not in kinds:
+        yield "has no segments: is it a program?"
+    for kind in ("INTERP", "DYNAMIC"):
+        if kind in kinds:
+            yield f"is not static: it has a segment {kind}"
+    if ("GNU_STACK", WANTED_STACK) not in segments:
+        yield "may have an executable stack"
+    if any(flags == EXECUTABLE_WRITABLE for _, flags in segments):
+        yield "has memory that is writable and executable"
+
+
+def import_faults(headers: str) -> Iterator[str]:
+    """Yield what is wrong with a Windows program, from what objdump says of its imports."""
+    found = set(re.findall(r"^\s*DLL Name: (\S+)$", headers, re.MULTILINE))
+    if not found:
+        yield "imports nothing: is it a program?"
+    for name in sorted(found - DLLS):
+        yield f"needs {name}, which not every Windows has"
+
+
+def program_faults(program: Path) -> Iterator[str]:
+    """Yield what is wrong with a program of any system."""
+    if program.suffix == ".exe":
+        yield from import_faults(listing(windows.OBJDUMP, "-p", program))
+    else:
+        yield from segment_faults(listing("readelf", "-lW", program))
+
+
+def object_faults(isa: isas.Isa, directory: Path) -> Iterator[str]:
+    """Yield the instructions of a build that its CPUs need not have."""
+    folder = directory / "obj"
+    kernels = folder / "runtime" / "kernels" / isa.name
+    found = sorted(folder.glob("runtime/**/*.o"))
+    objdump = f"{build.cross(isa)}objdump" if "windows" not in directory.name else windows.OBJDUMP
+    text = listing(objdump, "-d", "--insn-width=15", *found)
+    for section in re.split(r"^(?=\S.*:     file format )", text, flags=re.MULTILINE)[1:]:
+        path = Path(section.split(":     file format", 1)[0])
+        needs = isa.needs if path.is_relative_to(kernels) else ()
+        for function, feature, line in instructions.beyond(isa.arch, needs, section):
+            yield f"{path.relative_to(folder)}, {function}: {feature}: {line}"
+
+
+def audit(isa: isas.Isa, directory: Path) -> list[str]:
+    """Return what is wrong with one build."""
+    suffix = ".exe" if "windows" in directory.name else ""
+    faults = []
+    for name in programs():
+        program = directory / f"{name}{suffix}"
+        if not program.is_file():
+            faults.append(f"{program.name} is not built")
+            continue
+        faults += [f"{name}{suffix} {fault}" for fault in program_faults(program)]
+    return faults + list(object_faults(isa, directory))
+
+
+def built() -> dict[str, tuple[isas.Isa, Path]]:
+    """Return the release builds that are there, by the names of their directories."""
+    rows = isas.load(built=True)
+    places = [(isa, build.build_dir(isa)) for isa in rows]
+    places += [(isa, windows.build_dir(isa)) for isa in windows.rows()]
+    return {
+        place.name: (isa, place)
+        for isa, place in places
+        if any((place / f"{programs()[0]}{suffix}").is_file() for suffix in ("", ".exe"))
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Audit the named builds, by default all that are there."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", nargs="*", help="a directory in build/ (default: all there are)")
+    args = parser.parse_args(argv)
+
+    def work() -> None:
+        there = built()
+        unknown = [name for name in args.build if name not in there]
+        if unknown or not there:
+            raise ReleaseError(
+                f"{' '.join(unknown) or 'nothing'} is built; there are: {list(there)}"
+            )
+        wrong = 0
+        for name in args.build or there:
+            faults = audit(*there[name])
+            wrong += bool(faults)
+            print(f"  {name:28} {'FAILED' if faults else 'ok'}", flush=True)
+            print(*(f"    {fault}\n" for fault in faults), sep="", end="")
+        if wrong:
+            raise ReleaseError(f"{wrong} builds hold what they must not")
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
