@@ -163,6 +163,8 @@ def test_ctrl_c_prints_nothing_half(build_dir: Path, emulator: list[str], tmp_pa
             shown += os.read(ours, 4096)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=60)
+    shown += os.read(ours, 4096)
     os.close(ours)
     assert process.returncode == -signal.SIGINT
     assert out == b""
+    assert shown.endswith(b"\r\x1b[K")  # nor is a line of progress left
