@@ -51,7 +51,7 @@ def segment_faults(headers: str) -> Iterator[str]:
             yield f"is not static: it has a segment {kind}"
     if ("GNU_STACK", WANTED_STACK) not in segments:
         yield "may have an executable stack"
-    if any(flags == EXECUTABLE_WRITABLE for _, flags in segments):
+    if ("LOAD", EXECUTABLE_WRITABLE) in segments:
         yield "has memory that is writable and executable"
 
 

@@ -95,8 +95,6 @@ def logits(program: Path, model: Path, *options: str) -> bytes:
 def check_row(isa: isas.Isa, place: Path) -> None:
     """Compare the Windows programs of a row with its Linux build."""
     here, linux = build_dir(isa), build.build_dir(isa)
-    said = call(here / "ml_run.exe", "--version").stdout
-    expect("--version", f"ml_run {version()}, isa: {isa.name}\n".encode(), said)
     lacks = testing.runs_here(isa)
     if lacks:
         call(here / "ml_run.exe", "--probe", code=3)
@@ -104,6 +102,8 @@ def check_row(isa: isas.Isa, place: Path) -> None:
         expect("refusal", lacks, refusal.strip())
         testing.not_run(f"the Windows build of {isa.name}", lacks)
         return
+    said = call(here / "ml_run.exe", "--version").stdout
+    expect("--version", f"ml_run {version()}, isa: {isa.name}\n".encode(), said)
     for model in sorted(place.glob("*.mlb")):
         want = logits(linux / "ml_run", model)
         for options in (("-t", "1"), ("-t", "2", "--batch", "3"), ("--pack-cache",), ()):
@@ -132,9 +132,8 @@ def run_all() -> None:
             run(sys.executable, "tools/gen_random.py", "--wtype", wtype, "--out", model)
         run(sys.executable, "tools/gen_tokenizer.py", "--out", place / "tokenizer.bin")
         for isa in rows():
-            build.make(
-                isa, *(str((build.build_dir(isa) / p).relative_to(ROOT)) for p in programs())
-            )
+            linux = build.build_dir(isa).relative_to(ROOT)
+            build.make(isa, *(str(linux / program) for program in programs()))
             check_row(isa, place)
             print(f"  {isa.name:14} ok", flush=True)
     subprocess.run(["wineserver", "-k"], env=os.environ | WINE, check=False)

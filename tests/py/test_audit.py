@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""The audit of the built programs finds what it promises to find.
+
+.venv/bin/python -m pytest tests/py/test_audit.py
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import isas
+from krafla_release import audit, instructions
+
+X86 = "#include <immintrin.h>\n"
+ARM = "#include <arm_neon.h>\n"
+SVE = "#include <arm_sve.h>\n"
+PLAIN = "double f(double a, double b) { return a * b + 1; }"
+# architecture, compiler flags, source, the feature that it needs beyond the baseline
+SNIPPETS = [
+    ("x86_64", "", PLAIN, ""),
+    ("x86_64", "-msse3", X86 + "__m128 f(__m128 a) { return _mm_hadd_ps(a, a); }", "sse3"),
+    ("x86_64", "-mssse3", X86 + "__m128i f(__m128i a) { return _mm_abs_epi8(a); }", "ssse3"),
+    ("x86_64", "-msse4.1", X86 + "__m128i f(__m128i a) { return _mm_cvtepi8_epi16(a); }", "sse4.1"),
+    (
+        "x86_64",
+        "-msse4.2",
+        "int f(int a, int b) { return __builtin_ia32_crc32si(a, b); }",
+        "after sse4.1",
+    ),
+    ("x86_64", "-mpopcnt", "int f(int a) { return __builtin_popcount(a); }", "popcnt"),
+    ("x86_64", "-mbmi2", X86 + "int f(int a, int b) { return _pext_u32(a, b); }", "bmi"),
+    ("x86_64", "-mavx2", X86 + "__m256i f(__m256i a) { return _mm256_abs_epi8(a); }", "avx"),
+    ("x86_64", "-mavx", PLAIN, "avx"),
+    (
+        "x86_64",
+        "-mf16c -mavx",
+        X86 + "__m256 f(__m128i *a) { return _mm256_cvtph_ps(*a); }",
+        "f16c",
+    ),
+    (
+        "x86_64",
+        "-mfma -mavx",
+        X86 + "__m256 f(__m256 a) { return _mm256_fmadd_ps(a, a, a); }",
+        "fma",
+    ),
+    (
+        "x86_64",
+        "-mavxvnni",
+        X86 + "__m256i f(__m256i a) { return _mm256_dpbusd_epi32(a, a, a); }",
+        "avx-vnni",
+    ),
+    ("x86_64", "-mavx512f", X86 + "__m512 f(__m512 a) { return _mm512_add_ps(a, a); }", "avx512"),
+    ("aarch64", "", PLAIN, ""),
+    ("aarch64", "", ARM + "float16x4_t f(float32x4_t a) { return vcvt_f16_f32(a); }", ""),
+    (
+        "aarch64",
+        "-march=armv8.2-a+dotprod",
+        ARM + "int32x4_t f(int32x4_t a, int8x16_t b) { return vdotq_s32(a, b, b); }",
+        "dotprod",
+    ),
+    (
+        "aarch64",
+        "-march=armv8.2-a+i8mm",
+        ARM + "int32x4_t f(int32x4_t a, int8x16_t b) { return vmmlaq_s32(a, b, b); }",
+        "i8mm",
+    ),
+    ("aarch64", "-march=armv8.2-a+sve", SVE + "svint32_t f(int a) { return svdup_s32(a); }", "sve"),
+    ("aarch64", "-march=armv8.2-a+fp16", "__fp16 f(__fp16 a) { return a * a; }", "fp16"),
+    ("aarch64", "-march=armv8.1-a", "int f(int *a) { return __atomic_fetch_add(a, 1, 0); }", "lse"),
+    ("armv7", "-mfpu=vfpv3-d16", PLAIN, ""),
+    ("armv7", "-mfpu=neon", ARM + "int8x16_t f(int8x16_t a) { return vaddq_s8(a, a); }", "neon"),
+    (
+        "armv7",
+        "-mfpu=neon-vfpv4",
+        ARM + "float32x4_t f(float32x4_t a) { return vfmaq_f32(a, a, a); }",
+        "vfpv4",
+    ),
+    ("armv7", "-mcpu=cortex-a7", "int f(int a, int b) { return a / b; }", "idiv"),
+]
+
+
+def compiled(place: Path, arch: str, *flags: str) -> Path:
+    """Return an object made from place/a.c."""
+    compiler = f"{isas.CROSS[arch]}gcc"
+    if not shutil.which(compiler):
+        pytest.skip(f"not run: {compiler} is not installed")
+    out = place / "a.o"
+    command = [
+        compiler,
+        "-std=gnu11",
+        "-O2",
+        "-w",
+        *flags,
+        "-c",
+        str(place / "a.c"),
+        "-o",
+        str(out),
+    ]
+    subprocess.run(command, check=True)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("arch", "flags", "source", "feature"), SNIPPETS, ids=lambda value: str(value)[:24]
+)
+def test_audit_names_the_feature_of_an_instruction(
+    tmp_path: Path, arch: str, flags: str, source: str, feature: str
+) -> None:
+    (tmp_path / "a.c").write_text(source)
+    built = compiled(tmp_path, arch, *flags.split())
+    text = audit.listing(f"{isas.CROSS[arch]}objdump", "-d", "--insn-width=15", built)
+    found = {(function, name) for function, name, _ in instructions.beyond(arch, (), text)}
+    assert ("f", feature) in found if feature else not found
+    assert not list(instructions.beyond(arch, (feature, "avx"), text)), (
+        "what a row asks for is its own"
+    )
+
+
+def test_audit_takes_what_a_need_brings_along() -> None:
+    assert instructions.allowed(("avx512-vnni", "ssse3")) >= {"avx512", "sse3"}
+    assert "avx512" not in instructions.allowed(("avx-vnni", "avx2"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "faults"),
+    [
+        (["-static"], []),
+        (["-static", "-Wl,-z,execstack"], ["may have an executable stack"]),
+        (
+            ["-static", "-nostdlib", "-Wl,-N,-e,main"],
+            ["has memory that is writable and executable"],
+        ),
+        (["-no-pie"], ["INTERP", "DYNAMIC"]),
+    ],
+    ids=["as released", "stack", "memory", "dynamic"],
+)
+def test_audit_looks_at_the_segments_of_a_program(
+    tmp_path: Path, flags: list[str], faults: list[str]
+) -> None:
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
+    program = tmp_path / "a"
+    subprocess.run(["gcc", *flags, tmp_path / "a.c", "-o", program], check=True)
+    found = list(audit.program_faults(program))
+    assert len(found) == len(faults)
+    assert all(fault in line for fault, line in zip(faults, found, strict=True))
+
+
+def test_audit_refuses_a_library_that_not_every_windows_has() -> None:
+    text = "\tDLL Name: KERNEL32.dll\n\tDLL Name: libwinpthread-1.dll\n"
+    assert list(audit.import_faults(text)) == [
+        "needs libwinpthread-1.dll, which not every Windows has"
+    ]
+
+
+def test_audit_of_what_is_not_built_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit.main(["no-such-build"]) == 1
+    assert "no-such-build is built; there are" in capsys.readouterr().err
