@@ -7,7 +7,8 @@ No clock can be trusted under an emulator, so the matrix product of each instruc
 compiled, disassembled, and its innermost loops with multiplications are counted: for one column
 and for many, for both weight types.  A multiply-accumulate is one weight times one activation; at
 SVE's shortest vectors, 128 bits.  Floors are what the design of each loop promises; the exit code
-is 1 when a loop has less.  --compiler clang-14 shows what another compiler makes of it.
+is 1 when a loop has less.  Loops are those of the release, in assembly if a row has such;
+--intrinsics shows the others, --compiler clang-14 what another compiler makes of either.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ MACS = (
 )
 # What ends a block: the dot joins its chain of floats.
 FLOAT_CHAIN = re.compile(r"fml[as] [vz]|fmad z|vml[as]\.f32|vadd\.f32")
-BRANCH = re.compile(r"(?:b|b\.?[a-z]{2}|cbn?z|tbn?z)(?:\.[nw])? (?:.*, )?([0-9a-f]+) <")
+CONDITION = "eq|ne|cs|cc|hs|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le"
+BRANCH = re.compile(rf"(?:b|b\.?(?:{CONDITION})|cbn?z|tbn?z)(?:\.[nw])? (?:.*, )?([0-9a-f]+) <")
 FUNCTION = re.compile(r"[0-9a-f]+ <(\w+)>:")
 INSTANCE = re.compile(r"p16_(q[48])_(f16|f32)")
-ONE_COLUMN = re.compile(r"(.*_)?column")
+ONE_COLUMN = {"column", "p16_column"}  # the walks of one column; all else is for many
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,44 +160,50 @@ def innermost(body: list[Instruction]) -> list[list[Instruction]]:
     ]
 
 
-def callers(tool: str, program: Path, address: int) -> list[str]:
-    """Return the functions that an address belongs to, the inlined ones first."""
-    said = output(f"{tool}addr2line", "-i", "-f", "-e", str(program), hex(address))
-    return said.splitlines()[::2]
+def callers(tool: str, program: Path, addresses: Sequence[int]) -> list[set[str]]:
+    """Return the functions that each address belongs to: the one it is in, and those inlined."""
+    words = [f"{tool}addr2line", "-a", "-i", "-f", "-e", str(program)]
+    said = output(*words, *map(hex, addresses))
+    _, *answers = re.split(r"^0x[0-9a-f]+\n", said, flags=re.MULTILINE)
+    return [set(answer.splitlines()[::2]) for answer in answers]
 
 
-def compile_matmul(isa: isas.Isa, compiler: str | None) -> Path:
+def compile_matmul(isa: isas.Isa, compiler: str | None, *, intrinsics: bool) -> Path:
     """Compile a row's matrix product as make does, with line numbers, and return the object."""
-    directory = f"build/inner_loops/{isa.name}-{isa.arch}{f'-{compiler}' if compiler else ''}"
+    asm = build.has_asm(isa) and not intrinsics
+    words = [isa.name, isa.arch, *(["asm"] * asm), *([compiler] if compiler else [])]
+    directory = f"build/inner_loops/{'-'.join(words)}"
     program = f"{directory}/obj/runtime/kernels/{isa.name}/matmul.o"
-    variables = {"B": directory, "EXTRA_CFLAGS": "-g"}
+    # Version 4, because binutils do not read clang's version 5 out of an object.
+    variables = {"B": directory, "ASM": str(int(asm)), "EXTRA_CFLAGS": "-gdwarf-4"}
     if compiler:
         variables["TOOL"] = f"{compiler} --target={isa.cross.rstrip('-')}"
     build.make(isa, program, release=False, variables=variables)
     return ROOT / program
 
 
-def loops(isa: isas.Isa, compiler: str | None = None) -> list[Loop]:
+def loops(isa: isas.Isa, compiler: str | None = None, *, intrinsics: bool = False) -> list[Loop]:
     """Return the main loop of each pair of types, for one column and for many.
 
     A main loop is the one with the most multiplications; others are for what it leaves over.
     """
-    program = compile_matmul(isa, compiler)
+    program = compile_matmul(isa, compiler, intrinsics=intrinsics)
     tool = build.cross(isa)
     listing = output(f"{tool}objdump", "-d", "--no-show-raw-insn", str(program))
+    found = [
+        (instance, loop)
+        for name, body in functions(listing).items()
+        if (instance := INSTANCE.fullmatch(name))
+        for loop in innermost(body)
+    ]
+    starts = [next(i.address for i in loop if i.macs) for _, loop in found]
     main_loops: dict[tuple[str, str, str], Loop] = {}
-    for name, body in functions(listing).items():
-        instance = INSTANCE.fullmatch(name)
-        for loop in innermost(body) if instance else ():
-            first = next(instruction for instruction in loop if instruction.macs)
-            chain = callers(tool, program, first.address)
-            one = any(ONE_COLUMN.fullmatch(caller) for caller in chain)
-            assert instance
-            key = (instance[1], instance[2], "one" if one else "many")
-            macs = sum(instruction.macs for instruction in loop)
-            whole = any(FLOAT_CHAIN.match(instruction.text) for instruction in loop)
-            if key not in main_loops or macs > main_loops[key].macs:
-                main_loops[key] = Loop(*key, len(loop), macs, whole)
+    for (instance, loop), chain in zip(found, callers(tool, program, starts), strict=True):
+        key = (instance[1], instance[2], "one" if ONE_COLUMN & chain else "many")
+        macs = sum(instruction.macs for instruction in loop)
+        whole = any(FLOAT_CHAIN.match(instruction.text) for instruction in loop)
+        if key not in main_loops or macs > main_loops[key].macs:
+            main_loops[key] = Loop(*key, len(loop), macs, whole)
     return [main_loops[key] for key in sorted(main_loops)]
 
 
@@ -219,6 +227,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("isa", nargs="*", help="a name of isas.txt; all ARM ones if none is given")
     parser.add_argument("--compiler", help="a clang to use instead of gcc")
+    parser.add_argument("--intrinsics", action="store_true", help="without loops in assembly")
     args = parser.parse_args(argv)
 
     def count() -> None:
@@ -226,7 +235,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if unknown := sorted(set(args.isa) - known):
             raise ReleaseError(f"{unknown[0]}: not one of {' '.join(sorted(known))}")
         chosen = [isa for isa in rows() if isa.name in (args.isa or known)]
-        found = {isa: loops(isa, args.compiler) for isa in chosen}
+        found = {i: loops(i, args.compiler, intrinsics=args.intrinsics) for i in chosen}
         print("\n".join(line for isa in chosen for line in table(isa, found[isa])))
         short = [(p, loop) for isa in chosen for loop in found[isa] if (p := floor(isa, loop))]
         if not all(met(promise, loop) for promise, loop in short):
