@@ -66,10 +66,9 @@ struct bench_model_result {
     char name[512]; /* the file's words */
     krafla_model_info info;
     double load_seconds;
-    uint64_t position_bytes;   /* K and V of one position in all layers */
-    const char *thread_reason; /* if the default was asked for, else NULL */
-    const char *peak_name;     /* instructions */
-    struct bench_cell *cells;  /* [n_cells] */
+    uint64_t position_bytes;  /* K and V of one position in all layers */
+    const char *peak_name;    /* instructions */
+    struct bench_cell *cells; /* [n_cells] */
     size_t n_cells;
 };
 

@@ -228,6 +228,8 @@ static int measure_threads(struct run *r, int32_t threads, struct bench_cell *ce
     if (krafla_session_create(&r->session, r->model, &so, &err) != KRAFLA_OK ||
         kr_pool_create(&r->pool, (size_t)krafla_session_threads(r->session), &err) != KRAFLA_OK)
         return args_failed(&err);
+    console_progress("%s", "");
+    args_print_threads(threads, krafla_session_threads(r->session));
     int code = ARGS_OK;
     for (size_t i = 0; i < r->plan->n_depths; i++)
         if (!measure_cell(r, &cells[i], (size_t)r->plan->depths[i], s, &code))
@@ -294,8 +296,6 @@ static int measure_all(struct bench_model_result *out, struct run *r)
         code = measure_threads(r, p->threads[i], out->cells + out->n_cells, s);
         out->n_cells += p->n_depths;
         drop_session(r);
-        if (p->threads[i] == 0)
-            krafla_default_threads(&out->thread_reason);
     }
     console_progress("%s", "");
     out->peak_name = r->peak_name;

@@ -162,8 +162,6 @@ static void text_model(const struct bench_model_result *r, const struct bench_pl
            (int)r->info.packed, r->load_seconds);
     printf("%s, isa: %s, kv: %s, batch: %d, medians of %zu\n", cpu, krafla_isa(),
            args_kv_types[plan->kv], (int)plan->batch, plan->reps);
-    if (r->thread_reason)
-        printf("threads as limited by %s\n", r->thread_reason);
     printf("\n%7s %6s  %-14s %9s %9s %9s  %s\n", "threads", "depth", "test", "tok/s", "min", "max",
            "of what this machine gives now");
     for (size_t i = 0; i < r->n_cells; i++)
