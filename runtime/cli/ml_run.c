@@ -191,6 +191,25 @@ static int encode_text(const struct run *r, int32_t **ids, size_t *n)
 
 /* ---- opening ---- */
 
+/* What show_loading needs to know. */
+struct loading {
+    const char *path;
+    double start;
+    uint64_t percent; /* shown */
+};
+
+/* Progress of krafla_model_open: a start that takes a moment needs no numbers. */
+static void show_loading(void *arg, uint64_t done, uint64_t total)
+{
+    const double patience = 0.5;
+    struct loading *l = arg;
+    const uint64_t percent = done * 100 / total;
+    if (percent == l->percent || console_seconds() - l->start < patience)
+        return;
+    l->percent = percent;
+    console_progress("loading %s: %d %%", l->path, (int)percent);
+}
+
 static int open_model(struct run *r)
 {
     const struct run_options *o = r->o;
@@ -204,6 +223,9 @@ static int open_model(struct run *r)
               : o->pack_cache ? KRAFLA_PACK_CACHE
                               : KRAFLA_PACK_MEMORY;
     mo.n_threads = o->threads;
+    struct loading loading = {.path = o->model, .start = console_seconds()};
+    mo.progress = show_loading;
+    mo.progress_arg = &loading;
     console_progress("loading %s", o->model);
     if (krafla_model_open(&r->model, o->model, &mo, &err) != KRAFLA_OK)
         return args_failed(&err);

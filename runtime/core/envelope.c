@@ -281,13 +281,11 @@ void kr_envelope_close(struct kr_envelope *e)
     *e = (struct kr_envelope){0};
 }
 
-krafla_status kr_envelope_verify(const struct kr_envelope *e, const char *path, krafla_error *err)
+krafla_status kr_envelope_verify(const struct kr_envelope *e, const char *path,
+                                 struct kr_progress *progress, krafla_error *err)
 {
     char found[65];
-    struct kr_sha256 h;
-    kr_sha256_begin(&h);
-    kr_sha256_add(&h, e->data, e->data_bytes);
-    kr_sha256_end(&h, found);
+    kr_sha256_of(e->data, e->data_bytes, progress, found);
     if (strcmp(e->data_sha256, found) != 0)
         return kr_fail(err, KRAFLA_E_FORMAT,
                        "%s: damaged: the data's SHA-256 is %s, the header says %s; " AGAIN, path,

@@ -12,6 +12,7 @@
 #include "error.h"
 #include "json.h"
 #include "map.h"
+#include "progress.h"
 
 struct kr_envelope {
     struct kr_map map;    /* the whole file, read-only; zero after kr_envelope_parse */
@@ -30,7 +31,8 @@ krafla_status kr_envelope_parse(struct kr_envelope *e, const void *memory, size_
                                 const char *path, const char *kind, krafla_error *err);
 void kr_envelope_close(struct kr_envelope *e);
 
-/* Compare the data with data_sha256 (reads everything). */
-krafla_status kr_envelope_verify(const struct kr_envelope *e, const char *path, krafla_error *err);
+/* Compare the data with data_sha256 (reads everything).  progress may be NULL. */
+krafla_status kr_envelope_verify(const struct kr_envelope *e, const char *path,
+                                 struct kr_progress *progress, krafla_error *err);
 
 #endif

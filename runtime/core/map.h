@@ -10,7 +10,8 @@ struct kr_map {
     size_t size;
 };
 
-/* Map a whole regular file.  An empty file is an error. */
+/* Map a whole regular file, on huge pages where the system has them for files.  An empty file is
+ * an error. */
 krafla_status kr_map_file(struct kr_map *m, const char *path, krafla_error *err);
 void kr_map_close(struct kr_map *m);
 /* The pages inside [offset, offset + bytes) are not needed again soon: give them back. */

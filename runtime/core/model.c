@@ -99,19 +99,26 @@ static krafla_status load_matrices(struct krafla_model *m, const char *path,
                                    const krafla_model_options *o, krafla_error *err)
 {
     const size_t threads = (size_t)(o->n_threads ? o->n_threads : krafla_default_threads(NULL));
+    const uint64_t in_file = kr_model_weight_bytes(m);
+    struct kr_progress progress = {o->progress, o->progress_arg, .total = in_file};
     if (o->pack == KRAFLA_PACK_NONE)
-        return kr_model_check(m, path, threads, err);
-    if (o->pack == KRAFLA_PACK_CACHE && kr_packcache_load(m, path))
-        return KRAFLA_OK;
+        return kr_model_check(m, path, threads, &progress, err);
+    if (o->pack == KRAFLA_PACK_CACHE) {
+        const uint64_t packed = kr_model_packed_bytes(m);
+        progress.total = packed;
+        if (kr_packcache_load(m, path, &progress))
+            return KRAFLA_OK;
+        progress.total = m->file.file.data_bytes + in_file + 2 * packed;
+    }
     /* The cache outlives this file: one of damaged weights would be taken for their repaired file's.
      */
     krafla_status st = KRAFLA_OK;
     if (o->pack == KRAFLA_PACK_CACHE)
-        st = kr_envelope_verify(&m->file.file, path, err);
+        st = kr_envelope_verify(&m->file.file, path, &progress, err);
     if (st == KRAFLA_OK)
-        st = kr_model_pack(m, path, threads, err);
+        st = kr_model_pack(m, path, threads, &progress, err);
     if (st == KRAFLA_OK && o->pack == KRAFLA_PACK_CACHE)
-        kr_packcache_save(m, path);
+        kr_packcache_save(m, path, &progress);
     return st;
 }
 

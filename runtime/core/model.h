@@ -9,6 +9,7 @@
 
 #include "arena.h"
 #include "mlb.h"
+#include "progress.h"
 
 struct krafla_model {
     struct kr_mlb file;
@@ -31,21 +32,23 @@ size_t kr_model_packed_bytes(const struct krafla_model *m);
 void kr_model_use_packed(struct krafla_model *m, const void *base);
 
 /* Pack every matrix into fresh memory with `threads` threads, giving the file's pages back as
- * it goes.  A damaged matrix is refused by name. */
+ * it goes.  A damaged matrix is refused by name.  Progress counts the file's bytes. */
 krafla_status kr_model_pack(struct krafla_model *m, const char *path, size_t threads,
-                            krafla_error *err);
+                            struct kr_progress *progress, krafla_error *err);
 /* The checks of packing alone, for a model that is used as it lies in the file. */
 krafla_status kr_model_check(struct krafla_model *m, const char *path, size_t threads,
-                             krafla_error *err);
+                             struct kr_progress *progress, krafla_error *err);
 
 /* Use the pack cache beside the model file.  False if there is none for exactly this file and
- * build; the model is unchanged then. */
-bool kr_packcache_load(struct krafla_model *m, const char *path);
+ * build; the model is unchanged then.  Progress counts the cache's bytes once. */
+bool kr_packcache_load(struct krafla_model *m, const char *path, struct kr_progress *progress);
 /* Write it from the packed copy, atomically.  That it cannot be written is no error: the model
- * works without. */
-void kr_packcache_save(const struct krafla_model *m, const char *path);
-/* Write head and data to path in one step (temporary file, flush to disk, rename). */
+ * works without.  Progress counts its bytes twice: hashed and written. */
+void kr_packcache_save(const struct krafla_model *m, const char *path,
+                       struct kr_progress *progress);
+/* Write head and data to path in one step (temporary file, flush to disk, rename).  Progress
+ * counts the data. */
 bool kr_packcache_write(const char *path, const void *head, size_t head_bytes, const void *data,
-                        size_t data_bytes);
+                        size_t data_bytes, struct kr_progress *progress);
 
 #endif

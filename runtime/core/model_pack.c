@@ -1,7 +1,8 @@
 /* model_pack.c - from the mapped file to panels in one block of huge pages.
  *
- * Work is cut into pieces of about 2 MiB; a piece's file pages are given back
- * as soon as it is packed, so the peak is the model plus a few pieces.
+ * Work is cut into pieces of about 2 MiB, and these into rounds between which
+ * progress is told.  A piece's file pages are given back as soon as it is
+ * packed, so the peak is the model plus a few pieces.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 
 enum {
     PIECE_BYTES = 2 << 20,
-    PANEL = KERN_LANES, /* every layout's panels have 16 rows */
+    PIECES_PER_THREAD = 4, /* of a round */
+    PANEL = KERN_LANES,    /* every layout's panels have 16 rows */
     PER_LAYER = 7,
 };
 
@@ -29,6 +31,7 @@ struct pieces {
     const size_t *offset; /* of each matrix in dst */
     struct piece *piece;
     size_t count;
+    size_t first; /* piece of this round */
 };
 
 size_t kr_model_matrices(const struct krafla_model *m)
@@ -129,16 +132,27 @@ static void cut(struct pieces *p)
     }
 }
 
+/* Where the piece lies in the file, and how long it is there. */
+static const uint8_t *piece_source(const struct pieces *p, size_t i, size_t *bytes)
+{
+    const struct piece *piece = &p->piece[i];
+    const struct kern_matrix *w = kr_model_matrix(p->m, piece->matrix);
+    const size_t row = bytes_in(kern_layout_file, w, 1);
+    *bytes = (piece->row1 - piece->row0) * row;
+    return (const uint8_t *)w->data + piece->row0 * row;
+}
+
 static void do_piece(void *arg, size_t chunk, size_t thread)
 {
     (void)thread;
     const struct pieces *p = arg;
-    struct piece *piece = &p->piece[chunk];
+    const size_t i = p->first + chunk;
+    struct piece *piece = &p->piece[i];
     const struct kern_matrix *w = kr_model_matrix(p->m, piece->matrix);
     const enum kern_wtype wtype = (enum kern_wtype)w->wtype;
     const enum kern_stype stype = (enum kern_stype)w->stype;
-    const size_t row = bytes_in(kern_layout_file, w, 1);
-    const uint8_t *src = (const uint8_t *)w->data + piece->row0 * row;
+    size_t bytes;
+    const uint8_t *src = piece_source(p, i, &bytes);
 
     if (!p->dst) {
         piece->bad = !kr_pack_check(src, wtype, stype, piece->row1 - piece->row0, w->k);
@@ -147,7 +161,7 @@ static void do_piece(void *arg, size_t chunk, size_t thread)
     piece->bad = !kr_pack(p->dst + p->offset[piece->matrix], &kern_layout[wtype], w->data, wtype,
                           stype, w->rows, w->k, piece->row0, piece->row1);
     const struct kr_map *map = &p->m->file.file.map;
-    kr_map_release(map, (size_t)(src - map->base), (piece->row1 - piece->row0) * row);
+    kr_map_release(map, (size_t)(src - map->base), bytes);
 }
 
 static krafla_status first_bad(const struct pieces *p, const char *path, krafla_error *err)
@@ -165,9 +179,27 @@ static krafla_status first_bad(const struct pieces *p, const char *path, krafla_
     return KRAFLA_OK;
 }
 
+static void do_rounds(struct pieces *p, struct kr_pool *pool, struct kr_progress *progress)
+{
+    const size_t most = PIECES_PER_THREAD * kr_pool_threads(pool);
+    kr_pool_wake(pool);
+    for (size_t n; p->first < p->count; p->first += n) {
+        const size_t left = p->count - p->first;
+        n = left < most ? left : most;
+        kr_pool_run(pool, do_piece, p, n);
+        uint64_t done = 0;
+        for (size_t i = 0; i < n; i++) {
+            size_t bytes;
+            piece_source(p, p->first + i, &bytes);
+            done += bytes;
+        }
+        kr_progress_add(progress, done);
+    }
+}
+
 /* Pack into dst, or check if it is NULL. */
 static krafla_status do_all(struct krafla_model *m, uint8_t *dst, const char *path, size_t threads,
-                            krafla_error *err)
+                            struct kr_progress *progress, krafla_error *err)
 {
     struct kr_pool *pool;
     krafla_status st = kr_pool_create(&pool, threads, err);
@@ -185,8 +217,7 @@ static krafla_status do_all(struct krafla_model *m, uint8_t *dst, const char *pa
             offset[i] = offset[i - 1] + bytes_in(kern_layout, before, before->rows);
         }
         p.offset = offset;
-        kr_pool_wake(pool);
-        kr_pool_run(pool, do_piece, &p, p.count);
+        do_rounds(&p, pool, progress);
         st = first_bad(&p, path, err);
     } else {
         st = kr_fail(err, KRAFLA_E_MEMORY, "%s: out of memory for a list of %zu pieces", path,
@@ -199,13 +230,13 @@ static krafla_status do_all(struct krafla_model *m, uint8_t *dst, const char *pa
 }
 
 krafla_status kr_model_check(struct krafla_model *m, const char *path, size_t threads,
-                             krafla_error *err)
+                             struct kr_progress *progress, krafla_error *err)
 {
-    return do_all(m, NULL, path, threads, err);
+    return do_all(m, NULL, path, threads, progress, err);
 }
 
 krafla_status kr_model_pack(struct krafla_model *m, const char *path, size_t threads,
-                            krafla_error *err)
+                            struct kr_progress *progress, krafla_error *err)
 {
     const size_t bytes = kr_model_packed_bytes(m);
     const uint64_t left = kr_memory_available("");
@@ -220,7 +251,7 @@ krafla_status kr_model_pack(struct krafla_model *m, const char *path, size_t thr
             "--no-pack makes no copy, a Q4 file is smaller",
             path, bytes >> 20, (unsigned long long)(left >> 20));
 
-    const krafla_status st = do_all(m, m->weights, path, threads, err);
+    const krafla_status st = do_all(m, m->weights, path, threads, progress, err);
     if (st != KRAFLA_OK)
         return st;
     kr_model_use_packed(m, m->weights);

@@ -17,6 +17,8 @@ enum {
     HEAD_CAP = 1024,
     FRAME = 16, /* magic, version, header length */
     ALIGN = 64,
+    PAGE = 4096,     /* no system has smaller ones */
+    PART = 32 << 20, /* bytes read between two reports */
 };
 
 static bool cache_path(char *out, size_t cap, const char *path)
@@ -54,7 +56,18 @@ static bool fits(const struct kr_envelope *e, const struct krafla_model *m)
            int_is(j, "model_bytes", (int64_t)m->file.file.map.size);
 }
 
-bool kr_packcache_load(struct krafla_model *m, const char *path)
+/* Read all of the weights, in the order of the disk, which is not that of the threads. */
+static void populate(const struct kr_envelope *e, struct kr_progress *progress)
+{
+    for (size_t at = 0, n; at < e->data_bytes; at += n) {
+        n = e->data_bytes - at < PART ? e->data_bytes - at : PART;
+        for (size_t i = 0; i < n; i += PAGE)
+            (void)*(const volatile uint8_t *)(e->data + at + i);
+        kr_progress_add(progress, n);
+    }
+}
+
+bool kr_packcache_load(struct krafla_model *m, const char *path, struct kr_progress *progress)
 {
     char name[PATH_CAP];
     if (!cache_path(name, sizeof name, path) ||
@@ -65,6 +78,7 @@ bool kr_packcache_load(struct krafla_model *m, const char *path)
         return false;
     }
     kr_json_free(&m->cache.json); /* it borrows name */
+    populate(&m->cache, progress);
     kr_model_use_packed(m, m->cache.data);
     return true;
 }
@@ -94,15 +108,12 @@ static size_t make_head(uint8_t *head, const struct krafla_model *m, const char 
     return (FRAME + (size_t)json + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-void kr_packcache_save(const struct krafla_model *m, const char *path)
+void kr_packcache_save(const struct krafla_model *m, const char *path, struct kr_progress *progress)
 {
     char name[PATH_CAP], sha256[65];
     if (!cache_path(name, sizeof name, path))
         return;
-    struct kr_sha256 h;
-    kr_sha256_begin(&h);
-    kr_sha256_add(&h, m->weights, m->weights_bytes);
-    kr_sha256_end(&h, sha256);
+    kr_sha256_of(m->weights, m->weights_bytes, progress, sha256);
 
     /* The header holds the file's length, and its own length depends on that number's digits. */
     uint8_t head[HEAD_CAP];
@@ -111,5 +122,5 @@ void kr_packcache_save(const struct krafla_model *m, const char *path)
         before = head_bytes;
         head_bytes = make_head(head, m, sha256, before + m->weights_bytes);
     } while (head_bytes != before);
-    kr_packcache_write(name, head, head_bytes, m->weights, m->weights_bytes);
+    kr_packcache_write(name, head, head_bytes, m->weights, m->weights_bytes, progress);
 }

@@ -30,7 +30,7 @@ static bool any_came(void)
     return false;
 }
 
-static bool write_all(int fd, const void *data, size_t bytes)
+static bool write_all(int fd, const void *data, size_t bytes, struct kr_progress *progress)
 {
     const uint8_t *at = data;
     while (bytes > 0) {
@@ -42,12 +42,13 @@ static bool write_all(int fd, const void *data, size_t bytes)
             return false;
         at += n;
         bytes -= (size_t)n;
+        kr_progress_add(progress, (uint64_t)n);
     }
     return true;
 }
 
 static bool write_file(const char *path, const void *head, size_t head_bytes, const void *data,
-                       size_t data_bytes)
+                       size_t data_bytes, struct kr_progress *progress)
 {
     char name[NAME_CAP];
     const int n = snprintf(name, sizeof name, "%s.%ld-%.0f.tmp", path, (long)getpid(),
@@ -57,7 +58,8 @@ static bool write_file(const char *path, const void *head, size_t head_bytes, co
     const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return false;
-    bool ok = write_all(fd, head, head_bytes) && write_all(fd, data, data_bytes) && fsync(fd) == 0;
+    bool ok = write_all(fd, head, head_bytes, NULL) && write_all(fd, data, data_bytes, progress) &&
+              fsync(fd) == 0;
     ok = close(fd) == 0 && ok;
     ok = ok && rename(name, path) == 0;
     if (!ok)
@@ -66,14 +68,14 @@ static bool write_file(const char *path, const void *head, size_t head_bytes, co
 }
 
 bool kr_packcache_write(const char *path, const void *head, size_t head_bytes, const void *data,
-                        size_t data_bytes)
+                        size_t data_bytes, struct kr_progress *progress)
 {
     sigset_t signals, before;
     sigemptyset(&signals);
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
         sigaddset(&signals, ending[i]);
     pthread_sigmask(SIG_BLOCK, &signals, &before);
-    const bool ok = write_file(path, head, head_bytes, data, data_bytes);
+    const bool ok = write_file(path, head, head_bytes, data, data_bytes, progress);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ok;
 }

@@ -8,16 +8,17 @@
 
 enum { NAME_CAP = 4096 + 64 };
 
-static bool write_all(HANDLE file, const void *data, size_t bytes)
+static bool write_all(HANDLE file, const void *data, size_t bytes, struct kr_progress *progress)
 {
     const uint8_t *at = data;
     while (bytes > 0) {
-        const size_t most = 1u << 30;
+        const size_t most = 1u << 24; /* a moment */
         DWORD n;
         if (!WriteFile(file, at, (DWORD)(bytes < most ? bytes : most), &n, NULL) || n == 0)
             return false;
         at += n;
         bytes -= n;
+        kr_progress_add(progress, (uint64_t)n);
     }
     return true;
 }
@@ -29,7 +30,7 @@ static bool wide(wchar_t *out, const char *path)
 }
 
 bool kr_packcache_write(const char *path, const void *head, size_t head_bytes, const void *data,
-                        size_t data_bytes)
+                        size_t data_bytes, struct kr_progress *progress)
 {
     char name[NAME_CAP];
     wchar_t temporary[NAME_CAP], target[NAME_CAP];
@@ -40,8 +41,8 @@ bool kr_packcache_write(const char *path, const void *head, size_t head_bytes, c
     const HANDLE file = CreateFileW(temporary, GENERIC_WRITE, 0, NULL, CREATE_NEW, 0, NULL);
     if (file == INVALID_HANDLE_VALUE)
         return false;
-    bool ok = write_all(file, head, head_bytes) && write_all(file, data, data_bytes) &&
-              FlushFileBuffers(file);
+    bool ok = write_all(file, head, head_bytes, NULL) &&
+              write_all(file, data, data_bytes, progress) && FlushFileBuffers(file);
     ok = CloseHandle(file) && ok;
     ok = ok && MoveFileExW(temporary, target, MOVEFILE_REPLACE_EXISTING);
     if (!ok)

@@ -95,3 +95,17 @@ void kr_sha256_end(struct kr_sha256 *h, char *hex)
         hex[i] = "0123456789abcdef"[h->state[i / 8] >> (28 - 4 * (i % 8)) & 15];
     hex[64] = '\0';
 }
+
+void kr_sha256_of(const void *data, size_t bytes, struct kr_progress *progress, char *hex)
+{
+    const size_t most = 1u << 23; /* a moment */
+    const uint8_t *at = data;
+    struct kr_sha256 h;
+    kr_sha256_begin(&h);
+    for (size_t n; bytes > 0; at += n, bytes -= n) {
+        n = bytes < most ? bytes : most;
+        kr_sha256_add(&h, at, n);
+        kr_progress_add(progress, n);
+    }
+    kr_sha256_end(&h, hex);
+}

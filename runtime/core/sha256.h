@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "progress.h"
+
 struct kr_sha256 {
     uint32_t state[8];
     uint64_t bytes;    /* hashed and pending */
@@ -16,5 +18,7 @@ void kr_sha256_begin(struct kr_sha256 *h);
 void kr_sha256_add(struct kr_sha256 *h, const void *data, size_t bytes);
 /* Lower-case hex and NUL into hex[65]; h is used up. */
 void kr_sha256_end(struct kr_sha256 *h, char *hex);
+/* All of it: data[0..bytes).  progress may be NULL. */
+void kr_sha256_of(const void *data, size_t bytes, struct kr_progress *progress, char *hex);
 
 #endif

@@ -7,8 +7,10 @@ KRAFLA_BUILD=build/avx2-pt .venv/bin/python -m pytest tests/e2e/test_memory.py
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,6 +83,49 @@ def test_weights_in_the_file_are_not_copied(model: Path, peak: Peak) -> None:
 def test_a_pack_cache_is_mapped_and_not_copied(model: Path, peak: Peak) -> None:
     peak(model, 4, "--pack-cache")
     assert peak(model, 4, "--pack-cache") <= model.stat().st_size + SEGMENT_BYTES + SLACK
+
+
+def cache_pages(pid: int) -> dict[str, int]:
+    """Return the lines of /proc/PID/smaps about the map of the pack cache, in bytes."""
+    sizes: dict[str, int] = {}
+    ours = False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            ours = ".pk" in line
+        elif ours and line.endswith(" kB"):
+            name, size, _ = line.split()
+            sizes[name.rstrip(":")] = sizes.get(name.rstrip(":"), 0) + int(size) * 1024
+    return sizes
+
+
+def test_a_pack_cache_is_shared_by_processes(
+    model: Path, build_dir: Path, emulator: list[str], not_run: NotRun
+) -> None:
+    if emulator:
+        not_run("the emulator's maps would be counted")
+    command = [str(build_dir / "ml_run"), str(model), "--pack-cache", "--tokens", "1", "-t", "1"]
+    subprocess.run([*command, "-n", "1"], capture_output=True, check=True)
+    weights = model.stat().st_size - EMBED_BYTES
+    both = [
+        subprocess.Popen(
+            [*command, "-n", str(MAX_SEQ)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for _ in range(2)
+    ]
+    try:
+        for _ in range(600):
+            pages = [cache_pages(process.pid) for process in both]
+            if all(p.get("Rss", 0) >= weights for p in pages):
+                break
+            time.sleep(0.05)
+        for p in pages:
+            assert p["Rss"] >= weights
+            assert p["Pss"] <= 0.6 * p["Rss"]  # half of each page is the other's
+            assert p["Private_Clean"] + p["Private_Dirty"] <= MIB
+    finally:
+        for process in both:
+            process.kill()
+            process.wait()
 
 
 def test_a_large_context_costs_nothing_before_it_is_used(model: Path, peak: Peak) -> None:

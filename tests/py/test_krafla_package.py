@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
+import inspect
 import os
 import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import cffi
@@ -65,6 +68,49 @@ def test_every_status_has_its_exception() -> None:
     statuses = set(_select.ffi.typeof("krafla_status").elements)
     assert statuses - {0} == set(krafla._errors.BY_STATUS)
     assert len(set(krafla._errors.BY_STATUS.values())) == len(statuses) - 1
+
+
+@pytest.mark.parametrize(
+    ("mirror", "struct"),
+    [(krafla.ModelInfo, "krafla_model_info"), (krafla.Profile, "krafla_profile")],
+)
+def test_data_classes_have_the_members_of_their_structs(mirror: type, struct: str) -> None:
+    _select.library()
+    members = [name for name, _ in _select.ffi.typeof(struct).fields if name != "struct_size"]
+    assert [field.name for field in dataclasses.fields(mirror)] == members
+
+
+@pytest.mark.parametrize(
+    ("function", "struct", "renamed"),
+    [
+        (krafla.Model.open, "krafla_model_options", {"progress_arg": "progress"}),
+        (krafla.Model.session, "krafla_session_options", {"kv_type": "kv"}),
+    ],
+)
+def test_options_have_their_keywords(
+    function: Callable[..., object], struct: str, renamed: dict[str, str]
+) -> None:
+    _select.library()
+    members = [name for name, _ in _select.ffi.typeof(struct).fields if name != "struct_size"]
+    names = {renamed.get(name, name.removeprefix("n_")) for name in members}
+    parameters = inspect.signature(function).parameters.values()
+    assert {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} == names
+
+
+def test_progress_ends_with_all_of_the_work(model_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    krafla.Model.open(model_path, progress=lambda done, total: told.append((done, total))).close()
+    assert told
+    assert told[-1][0] == told[-1][1] > 0
+    assert told == sorted(told)
+
+
+def test_what_progress_raises_comes_out_of_open(model_path: Path) -> None:
+    def stop(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        krafla.Model.open(model_path, progress=stop)
 
 
 def test_generation_is_greedy_decoding(model: krafla.Model) -> None:

@@ -38,14 +38,14 @@ static void test_a_file_is_mapped_and_verified(void)
     EXPECT(e.data_bytes == 3 && memcmp(e.data, "abc", 3) == 0);
     EXPECT((e.data - e.map.base) % 64 == 0);
     EXPECT_STR(ABC, e.data_sha256);
-    EXPECT(kr_envelope_verify(&e, path, &err) == KRAFLA_OK);
+    EXPECT(kr_envelope_verify(&e, path, NULL, &err) == KRAFLA_OK);
     kr_envelope_close(&e);
     kr_envelope_close(&e);
 
     file.p[file.n - 1] ^= 1;
     write_file(path, file.p, file.n);
     EXPECT(kr_envelope_open(&e, path, "mlt", &err) == KRAFLA_OK);
-    EXPECT(kr_envelope_verify(&e, path, &err) == KRAFLA_E_FORMAT);
+    EXPECT(kr_envelope_verify(&e, path, NULL, &err) == KRAFLA_E_FORMAT);
     EXPECT(strstr(err.message, "damaged: the data's SHA-256 is ") != NULL);
     kr_envelope_close(&e);
     free(file.p);

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <glob.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -40,6 +41,51 @@ static bool run(int32_t pack, float *logits)
     krafla_session_free(s);
     krafla_model_close(m);
     return cached;
+}
+
+/* What one start told about its progress. */
+struct told {
+    uint64_t done, total;
+    size_t calls, wrong;
+    pthread_t thread;
+};
+
+static void on_progress(void *arg, uint64_t done, uint64_t total)
+{
+    struct told *t = arg;
+    t->wrong += done <= t->done || done > total || (t->total && total != t->total) ||
+                !pthread_equal(t->thread, pthread_self());
+    t->done = done;
+    t->total = total;
+    t->calls++;
+}
+
+static uint64_t told_total(int32_t pack)
+{
+    struct told t = {.thread = pthread_self()};
+    krafla_model_options o;
+    krafla_model_defaults(&o);
+    o.pack = pack;
+    o.n_threads = 3;
+    o.progress = on_progress;
+    o.progress_arg = &t;
+    krafla_model *m = NULL;
+    EXPECT(krafla_model_open(&m, path, &o, NULL) == KRAFLA_OK);
+    EXPECT(t.calls > 0 && t.wrong == 0);
+    EXPECT(t.done == t.total);
+    krafla_model_close(m);
+    return t.total;
+}
+
+static void progress_counts_every_byte_that_is_read_and_written(void)
+{
+    write_model(7);
+    const uint64_t file_bytes = told_total(KRAFLA_PACK_NONE);
+    EXPECT(file_bytes > 0 && told_total(KRAFLA_PACK_MEMORY) == file_bytes);
+    const uint64_t created = told_total(KRAFLA_PACK_CACHE);
+    const uint64_t mapped = told_total(KRAFLA_PACK_CACHE);
+    EXPECT(mapped >= file_bytes);
+    EXPECT(created >= 2 * file_bytes + 2 * mapped); /* hashed and packed, hashed and written */
 }
 
 static float packed[TINY_VOCAB], got[TINY_VOCAB];
@@ -137,7 +183,7 @@ static void another_writers_file_is_left_alone(void)
     snprintf(other, sizeof other, "%s.%ld.tmp", cache, (long)getpid());
     FILE *f = fopen(other, "wb");
     EXPECT(f && fputs("half", f) >= 0 && fclose(f) == 0);
-    EXPECT(kr_packcache_write(cache, "head", 4, "data", 4));
+    EXPECT(kr_packcache_write(cache, "head", 4, "data", 4, NULL));
     struct stat st;
     EXPECT(stat(other, &st) == 0 && st.st_size == 4);
     EXPECT(stat(cache, &st) == 0 && st.st_size == 8);
@@ -170,7 +216,7 @@ static void a_signal_leaves_no_half_file(void)
     sigaddset(&term, SIGTERM);
     sigprocmask(SIG_BLOCK, &term, &before);
     raise(SIGTERM);
-    EXPECT(!kr_packcache_write(cache, "head", 4, "data", 4));
+    EXPECT(!kr_packcache_write(cache, "head", 4, "data", 4, NULL));
     int number;
     EXPECT(sigwait(&term, &number) == 0);
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -184,6 +230,8 @@ int main(void)
 {
     tiny_path(path, sizeof path, "packcache.mlb");
     tiny_path(cache, sizeof cache, "packcache.pk16");
+    progress_counts_every_byte_that_is_read_and_written();
+    unlink(cache);
     the_second_start_maps_the_cache();
     another_model_of_the_same_shape_makes_it_stale();
     a_damaged_cache_is_rewritten();

@@ -21,7 +21,7 @@ from krafla._text import c_string
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -33,7 +33,10 @@ KV_TYPES = {"f32": 0, "f16": 1, "q8": 2}
 
 @dataclasses.dataclass(frozen=True)
 class ModelInfo:
-    """The shape of a model; packed is the rows per panel its weights were repacked to, or 0."""
+    """The shape of a model; packed is the rows per panel its weights were repacked to, or 0.
+
+    file_bytes is the file's size, weight_bytes what is read to decode one token.
+    """
 
     vocab: int
     dim: int
@@ -45,6 +48,7 @@ class ModelInfo:
     max_seq: int
     packed: int
     file_bytes: int
+    weight_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,21 +70,54 @@ def choice(value: str, values: dict[str, int], what: str) -> int:
     return values[value]
 
 
+def progress_callback(progress: Callable[[int, int], None], raised: list[BaseException]) -> Any:
+    """Return progress as C calls it; the first exception goes to `raised` and ends the calls."""
+
+    def tell(_arg: Any, done: int, total: int) -> None:
+        if raised:
+            return
+        try:
+            progress(done, total)
+        except BaseException as e:  # noqa: BLE001  (no exception can pass through C)
+            raised.append(e)
+
+    return ffi.callback("void(void *, uint64_t, uint64_t)", tell)
+
+
 class Model(Handle):
     """An immutable model file, loaded once and shared by its sessions."""
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, pack: str = "memory", threads: int = 0) -> Self:
-        """Load a model; pack is memory, none or cache, threads are for packing (0: automatic)."""
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        pack: str = "memory",
+        threads: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Load a model; pack is memory, none or cache, threads are for packing (0: automatic).
+
+        progress is called now and then with the bytes done and those of the whole work.  What it
+        raises, Ctrl-C too, ends the call when the model is loaded.
+        """
         lib = library()
         options = ffi.new("krafla_model_options *")
         lib.krafla_model_defaults(options)
         options.pack = choice(pack, PACK, "pack")
         options.n_threads = threads
+        raised: list[BaseException] = []
+        if progress is not None:
+            callback = progress_callback(progress, raised)  # must live until open returns
+            options.progress = callback
         out = ffi.new("krafla_model **")
         err = ffi.new("krafla_error *")
         check(lib.krafla_model_open(out, c_string(str(path), "the path"), options, err), err)
-        return cls(out[0], lib.krafla_model_close)
+        model = cls(out[0], lib.krafla_model_close)
+        if raised:
+            model.close()
+            raise raised[0]
+        return model
 
     @property
     def info(self) -> ModelInfo:
