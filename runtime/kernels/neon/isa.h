@@ -16,10 +16,11 @@ enum {
     PACK_Q4_XOR = 0, /* nibbles as in the file: q + 8 */
     PACK_BLOCKS = 2, /* k-blocks of a super-block */
 
-    /* Of 32 registers: */
-    TILE_Q8_COLS = NEON_REGISTERS / 16, /* 2 x 8 sums + 2 activations + weights and products */
-    TILE_Q4_COLS = NEON_REGISTERS / 8,  /* 4 x 2 sums + 2 x 4 activations + weights */
-    ATTN_SUMS = NEON_REGISTERS / 8,     /* 4 sums of four registers + K or V + a broadcast */
+    /* Of 32 registers, or of the 16 of ARMv7: */
+    PANELS_Q4 = NEON_REGISTERS / 16,   /* at once, for many columns */
+    TILE_Q4_COLS = NEON_REGISTERS / 8, /* 2 panels x 4 x 2 sums + 4 activations + 4 x nibbles + 2 */
+    GROUPS_Q8 = NEON_REGISTERS == 32 ? 4 : 1, /* of 4 rows: 2 sums each + 8 activations + weights */
+    ATTN_SUMS = NEON_REGISTERS / 8,           /* 4 sums of four registers + K or V + a broadcast */
 };
 
 #endif

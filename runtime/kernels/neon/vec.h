@@ -164,8 +164,8 @@ KR_INLINE float vf_amax(vf v)
 
 KR_INLINE vf vf_load_f16(const uint16_t *p)
 {
-    return (vf){neon_load_f16(p), neon_load_f16(p + 4), neon_load_f16(p + 8),
-                neon_load_f16(p + 12)};
+    const float32x4x2_t lo = neon_load_f16(p), hi = neon_load_f16(p + 8);
+    return (vf){lo.val[0], lo.val[1], hi.val[0], hi.val[1]};
 }
 
 KR_INLINE void vf_store_f16(uint16_t *p, vf v)
