@@ -12,6 +12,7 @@ enum {
     ATTN_DOT_ROWS = 2, /* 2 x 4 sums, 2 columns, 2 x 2 pairs and a product of 16 xmm */
     ATTN_DOT_WIDTH = 1,
     ATTN_WIDEN_F16 = 1,
+    ATTN_EXPS = 1, /* chains of four xmm */
 };
 
 KR_INLINE __m128i attn_dot_pairs(__m128 lo, __m128 hi)

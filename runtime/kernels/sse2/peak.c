@@ -1,12 +1,13 @@
-/* sse2/peak.c - how fast the inner loops of many columns could be: their arithmetic without a load.
+/* sse2/peak.c - how fast the inner loop of many columns could be: its arithmetic without a load.
  * SPDX-License-Identifier: MIT */
+#include "kernels.h"
 #include "peak_words_x86.h"
 
 /* Both formats become words. */
-KR_INLINE peak_ints peak_step(enum kern_wtype w, peak_ints sum, peak_ints weights, peak_ints acts)
+KR_INLINE void peak_quad(enum kern_wtype w, __m128i sums[4], __m128i acts, __m128i weights)
 {
     (void)w;
-    return peak_words(sum, weights, acts);
+    peak_words(sums, acts, weights);
 }
 
 static const char *peak_name(enum kern_wtype w)
@@ -15,4 +16,4 @@ static const char *peak_name(enum kern_wtype w)
     return PEAK_WORDS_NAME;
 }
 
-#include "peak.tmpl.h"
+#include "peak_quad_x86.tmpl.h"

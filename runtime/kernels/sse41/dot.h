@@ -108,7 +108,7 @@ KR_INLINE void dot_block_cols_q4(float *sums, const uint8_t *quads, vf scale,
                                  const struct dot_acts *a, size_t at, size_t n)
 {
     const size_t end = at + n;
-    if (n >= WIDEN_COLS) {
+    if (n >= UNPACK_COLS) {
         KR_ALIGNED(64) uint8_t bytes[512];
         dot_unpack_q4(bytes, quads);
         for (; at + 2 <= end; at += 2, sums += 2 * 16) {

@@ -13,7 +13,8 @@ enum {
     PACK_Q8_XOR = 0x80, /* weights as unsigned bytes */
     PACK_Q4_XOR = 0,    /* nibbles as in the file: q + 8 */
     PACK_BLOCKS = 2,    /* k-blocks of a super-block: 9 or 17 whole cache lines */
-    WIDEN_COLS = 4,     /* from here on it pays to unpack a block for all columns */
+    UNPACK_COLS = 4,    /* Q4: from here on it pays to unpack a block for all columns */
+    WIDEN_COLS = 8,     /* Q8: to widen it */
     ATTN_SUMS = 3,      /* attention sums in registers, beside K or V and a broadcast */
 };
 

@@ -2,17 +2,31 @@
  * SPDX-License-Identifier: MIT */
 #include <tmmintrin.h>
 
+#include "kernels.h"
 #include "peak_words_x86.h"
 
-KR_INLINE peak_ints peak_step(enum kern_wtype w, peak_ints sum, peak_ints weights, peak_ints acts)
+KR_INLINE void peak_bytes(__m128i sums[4], __m128i acts, __m128i weights)
 {
-    return w == KERN_Q4 ? _mm_add_epi16(sum, _mm_maddubs_epi16(weights, acts))
-                        : peak_words(sum, weights, acts);
+    __m128i quad = _mm_shuffle_epi32(acts, 0x00);
+    KR_UNROLL
+    for (int i = 0; i < 4; i++) {
+        KR_OPAQUE(quad);
+        sums[i] = _mm_add_epi16(sums[i], _mm_maddubs_epi16(weights, quad));
+        KR_OPAQUE(sums[i]);
+    }
+}
+
+KR_INLINE void peak_quad(enum kern_wtype w, __m128i sums[4], __m128i acts, __m128i weights)
+{
+    if (w == KERN_Q4)
+        peak_bytes(sums, acts, weights);
+    else
+        peak_words(sums, acts, weights);
 }
 
 static const char *peak_name(enum kern_wtype w)
 {
-    return w == KERN_Q4 ? "pmaddubsw + paddw" : PEAK_WORDS_NAME;
+    return w == KERN_Q4 ? "pshufd + 4 (pmaddubsw + paddw)" : PEAK_WORDS_NAME;
 }
 
-#include "peak.tmpl.h"
+#include "peak_quad_x86.tmpl.h"

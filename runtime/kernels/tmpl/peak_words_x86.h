@@ -1,30 +1,26 @@
-/* tmpl/peak_words_x86.h - the step of words for kern_peak, of sse2 and sse41.
+/* tmpl/peak_words_x86.h - the quad of words for kern_peak of sse2, and of sse41 for Q8.
  * SPDX-License-Identifier: MIT */
-#ifndef PEAK_WORDS_X86_H
-#define PEAK_WORDS_X86_H
+#ifndef TMPL_PEAK_WORDS_X86_H
+#define TMPL_PEAK_WORDS_X86_H
 
 #include <emmintrin.h>
 
 #include "compiler.h"
-#include "kernels.h"
 
-enum { PEAK_CHAINS = 8 };
+#define PEAK_WORDS_NAME "2 pshufd + 4 (2 paddw + pmaddwd + paddd)"
 
-typedef __m128i peak_ints;
-
-KR_INLINE peak_ints peak_ones(void)
+/* Two products by a multiplication (sse2/dot_sums.h). */
+KR_INLINE void peak_words(__m128i sums[4], __m128i acts, __m128i weights)
 {
-    return _mm_set1_epi8(1);
-}
-
-#define PEAK_WORDS_NAME "2 paddw + pmaddwd + paddd"
-
-/* Two products by a multiplication (dot_sums.h). */
-KR_INLINE peak_ints peak_words(peak_ints sum, peak_ints weights, peak_ints acts)
-{
-    const __m128i even = _mm_add_epi16(weights, acts);
-    KR_OPAQUE(acts);
-    return _mm_add_epi32(sum, _mm_madd_epi16(even, _mm_add_epi16(weights, acts)));
+    __m128i even = _mm_shuffle_epi32(acts, 0x00), odd = _mm_shuffle_epi32(acts, 0x55);
+    KR_UNROLL
+    for (int i = 0; i < 4; i++) {
+        KR_OPAQUE(even);
+        KR_OPAQUE(odd);
+        const __m128i x = _mm_add_epi16(odd, weights), y = _mm_add_epi16(even, weights);
+        sums[i] = _mm_add_epi32(sums[i], _mm_madd_epi16(x, y));
+        KR_OPAQUE(sums[i]);
+    }
 }
 
 #endif
