@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Measure Krafla and llama.cpp side by side: same machine, same run, same weight formats.
 
-    python3 scripts/compare_llamacpp.py --rounds 5 --json build/compare.json
+    python3 scripts/compare_llamacpp.py --rounds 5 --json docs/comparison.json
+    python3 scripts/compare_llamacpp.py --from docs/comparison.json --update docs/comparison.md
     python3 scripts/compare_llamacpp.py --from docs/comparison.json --plot docs/comparison.svg
 
 The first makes the models, builds both programs at every level (scripts/peers.py; ours as it is
 released), alternates them round by round and prints the ratios of the medians, the share of this
 machine's limits that ml_bench saw in the same run, and the ratios to ik_llama.cpp. The file is
-written after every round. The second does not measure: it prints and draws what a file holds.
+written after every round. The others do not measure: they report and draw what a file holds.
 
 Two models: the shape of Qwen2.5-0.5B with random weights, and, but for the slowest peers, the real
 SmolLM2-135M-Instruct (scripts/fetch_models.py). Prefill is 128 tokens, decode 128 or fewer, both
@@ -23,7 +24,7 @@ import math
 import statistics
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,6 +47,8 @@ PREFILL_TOKENS = 128
 DEPTH, DEPTH_DECODE_TOKENS = 2048, 64
 # At depth: our type of the KV cache, and the peer's; its default is f16, ours f32.
 CACHES = {"f32": "f16", "q8": "q8_0"}
+# Between them --update writes.
+MARKS = ("<!-- compare_llamacpp: begin -->", "<!-- compare_llamacpp: end -->")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,6 +215,16 @@ class Samples:
 Results = dict[Case, dict[str, Samples]]
 
 
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Everything that a file holds."""
+
+    peer: str  # the distribution: "llama_cpp_python-0.3.36"
+    cpu: str
+    date: str
+    results: Results
+
+
 def row_of(level: str) -> isas.Isa:
     """Return our row of a level."""
     rows = [isa for isa in isas.load(build.host_arch(), built=True) if isa.name == level]
@@ -298,35 +311,31 @@ def measure_round(
 # ---- the file -----------------------------------------------------------------------------------
 
 
-def document(results: Results) -> dict[str, Any]:
-    """Return the results as JSON."""
+def write(path: Path, comparison: Comparison) -> None:
+    """Write a comparison as JSON, one row per line."""
     rows = [
-        dataclasses.asdict(case) | {"test": test} | dataclasses.asdict(samples)
-        for case, tests in results.items()
+        json.dumps(dataclasses.asdict(case) | {"test": test} | dataclasses.asdict(samples))
+        for case, tests in comparison.results.items()
         for test, samples in tests.items()
     ]
-    return {"llama.cpp": peers.version(), "ik_llama.cpp": peers.IK_SOURCE, "rows": rows}
+    head = {"peer": comparison.peer, "cpu": comparison.cpu, "date": comparison.date}
+    text = json.dumps(head)[:-1] + ', "rows": [\n' + ",\n".join(rows) + "\n]}\n"
+    path.write_text(text, encoding="utf-8")
 
 
-def write(path: Path, results: Results) -> None:
-    """Write the results, one row per line."""
-    parts = document(results)
-    rows = ",\n".join(json.dumps(row) for row in parts.pop("rows"))
-    path.write_text(json.dumps(parts)[:-1] + f', "rows": [\n{rows}\n]}}\n', encoding="utf-8")
-
-
-def read(path: Path) -> Results:
+def read(path: Path) -> Comparison:
     """Read what write() has written."""
     results: Results = {}
     names = [field.name for field in dataclasses.fields(Case)]
     try:
-        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        for row in document["rows"]:
             case = Case(**{name: row[name] for name in names})
             samples = Samples(row["ours"], row["theirs"], row["percent"])
             results.setdefault(case, {})[row["test"]] = samples
+        return Comparison(document["peer"], document["cpu"], document["date"], results)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReleaseError(f"{path}: not a file of compare_llamacpp.py --json: {error}") from None
-    return results
 
 
 # ---- the report ---------------------------------------------------------------------------------
@@ -368,15 +377,28 @@ def ik_table(results: Results) -> Iterator[str]:
             )
 
 
-def report(results: Results) -> None:
-    """Print both tables."""
+def report(comparison: Comparison) -> str:
+    """Return both tables with what they are."""
+    results = comparison.results
     rounds = max((len(samples.ours) for _, _, samples in lines_of(results)), default=0)
-    print(f"medians of {rounds} interleaved rounds\n")
-    for line in table(results):
-        print(line)
-    print(f"\n{peers.IK_SOURCE}:\n")
-    for line in ik_table(results):
-        print(line)
+    where = f"{comparison.cpu}, {comparison.date}; llama.cpp of {comparison.peer}"
+    parts = [
+        f"Medians of {rounds} interleaved rounds on {where}:",
+        "\n".join(table(results)),
+        f"By way of {peers.IK_SOURCE}:",
+        "\n".join(ik_table(results)),
+    ]
+    return "\n\n".join(parts)
+
+
+def update(page: Path, text: str) -> None:
+    """Put the text between the two marks of a page."""
+    begin, end = MARKS
+    head, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    if not found or end not in rest:
+        raise ReleaseError(f"{page}: no lines {begin} and {end}, between which the tables belong")
+    tail = rest[rest.index(end) :]
+    page.write_text(f"{head}{begin}\n{text}\n{tail}", encoding="utf-8")
 
 
 def bars(results: Results) -> list[plot_comparison.Bar]:
@@ -394,17 +416,20 @@ def bars(results: Results) -> list[plot_comparison.Bar]:
     ]
 
 
-def measure(args: argparse.Namespace) -> Results:
+def measure(args: argparse.Namespace) -> Comparison:
     """Build, then measure round by round."""
     cases = collect_cases(args.levels, args.threads, args.depths)
     files = build_all(cases)
+    words = ["--kernels", "--only", "rmsnorm*", "-r", "1", "--json"]  # names the machine
+    head = json.loads(output(build.build_dir(row_of(cases[0].level)) / "ml_bench", *words))
     results = {case: {test: Samples() for test in TESTS} for case in cases}
+    comparison = Comparison(peers.version(), head["cpu"], head["date"][:10], results)
     for number in range(args.rounds):
         print(f"round {number + 1} of {args.rounds}", file=sys.stderr)
         measure_round(number, results, files)
         if args.json:
-            write(args.json, results)
-    return results
+            write(args.json, comparison)
+    return comparison
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -418,16 +443,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--depths", nargs="+", type=int, choices=[0, DEPTH], default=[0, DEPTH])
     parser.add_argument("--json", type=Path, help="write every sample to this file")
     parser.add_argument("--from", dest="source", type=Path, help="report this file, do not measure")
+    parser.add_argument("--update", type=Path, help="renew the tables of this Markdown page")
     parser.add_argument("--plot", type=Path, help="draw one thread's ratios as this SVG")
     args = parser.parse_args(argv)
     if args.rounds < 1 or min(args.threads) < 1:
         parser.error("--rounds and --threads are at least 1")
+    if 0 not in args.depths and "avx512vnni" not in args.levels:
+        parser.error("only avx512vnni is measured at depth")
 
     try:
-        results = read(args.source) if args.source else measure(args)
-        report(results)
+        comparison = read(args.source) if args.source else measure(args)
+        print(report(comparison))
+        if args.update:
+            update(args.update, report(comparison))
         if args.plot:
-            plot_comparison.draw(args.plot, bars(results))
+            plot_comparison.draw(args.plot, bars(comparison.results))
     except (ReleaseError, gguf_to_hf.GgufError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -26,6 +26,10 @@ def results_of(cases: list[compare.Case]) -> compare.Results:
     }
 
 
+def comparison_of(results: compare.Results) -> compare.Comparison:
+    return compare.Comparison("llama_cpp_python-0.3.36", "AMD EPYC", "2026-11-30", results)
+
+
 @pytest.fixture
 def results() -> compare.Results:
     return results_of(compare.collect_cases(list(peers.LEVELS), [1, 2], [0, compare.DEPTH]))
@@ -74,8 +78,8 @@ def test_ik_llama_cpp_enters_by_its_ratio_to_llama_cpp(results: compare.Results)
 
 
 def test_a_file_gives_back_what_was_measured(tmp_path: Path, results: compare.Results) -> None:
-    compare.write(tmp_path / "r.json", results)
-    assert compare.read(tmp_path / "r.json") == results
+    compare.write(tmp_path / "r.json", comparison_of(results))
+    assert compare.read(tmp_path / "r.json") == comparison_of(results)
 
 
 def test_another_file_is_refused_by_name(
@@ -90,13 +94,29 @@ def test_the_chart_is_the_same_every_time(
     tmp_path: Path, results: compare.Results, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "r.json"
-    compare.write(source, results)
+    compare.write(source, comparison_of(results))
     pictures = [tmp_path / "1.svg", tmp_path / "2.svg"]
     for picture in pictures:
         assert compare.main(["--from", str(source), "--plot", str(picture)]) == 0
-    assert "medians of 3 interleaved rounds" in capsys.readouterr().out
+    assert "Medians of 3 interleaved rounds on AMD EPYC" in capsys.readouterr().out
     first, second = (picture.read_bytes() for picture in pictures)
     assert first == second
     assert b"dc:date" not in first
     for level in peers.LEVELS:
         assert first.count(f">{level}</text>".encode()) == 2
+
+
+def test_a_page_gets_the_tables_between_its_marks(
+    tmp_path: Path, results: compare.Results, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, page = tmp_path / "r.json", tmp_path / "page.md"
+    compare.write(source, comparison_of(results))
+    begin, end = compare.MARKS
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    for _ in range(2):  # again changes nothing
+        assert compare.main(["--from", str(source), "--update", str(page)]) == 0
+        text = compare.report(comparison_of(results))
+        assert page.read_text() == f"before\n{begin}\n{text}\n{end}\nafter\n"
+    page.write_text("no marks\n")
+    assert compare.main(["--from", str(source), "--update", str(page)]) == 1
+    assert "between which the tables belong" in capsys.readouterr().err
