@@ -100,6 +100,9 @@ int bench_kernels(struct bench_kernel_result *out, const char *pattern, size_t r
 
 /* ---- bench_report.c ---- */
 
+/* End the program here if Ctrl-C was pressed since the start. */
+void bench_heed_interrupt(void);
+
 void bench_print_model(const struct bench_model_result *r, const struct bench_plan *plan,
                        bool json);
 void bench_print_kernels(const struct bench_kernel_result *r, bool json);

@@ -63,10 +63,7 @@ static bool matches(const char *pattern, const char *name)
 /* Whether the case that b->name names is wanted. */
 static bool wanted(struct bench *b)
 {
-    if (console_interrupted()) {
-        console_progress("%s", "");
-        console_die_interrupted();
-    }
+    bench_heed_interrupt();
     if (b->failed || b->out->n_rows == MAX_ROWS || (b->pattern && !matches(b->pattern, b->name)))
         return false;
     console_progress("%s ...", b->name);

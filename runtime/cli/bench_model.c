@@ -85,10 +85,7 @@ static uint64_t cache_bytes(const struct run *r, size_t pos)
 static bool sync_to(struct run *r, size_t n, int *code)
 {
     krafla_error err;
-    if (console_interrupted()) {
-        console_progress("%s", "");
-        console_die_interrupted();
-    }
+    bench_heed_interrupt();
     if (krafla_session_sync(r->session, r->tokens, n, &err) == KRAFLA_OK)
         return true;
     *code = args_failed(&err);
@@ -304,6 +301,13 @@ static int measure_all(struct bench_model_result *out, struct run *r)
     return code;
 }
 
+static void show_loading(void *arg, uint64_t done, uint64_t total)
+{
+    (void)arg;
+    bench_heed_interrupt();
+    console_progress("loading: %d %%", (int)(100.0 * (double)done / (double)total));
+}
+
 int bench_model(struct bench_model_result *out, const struct bench_plan *plan)
 {
     krafla_error err;
@@ -314,7 +318,7 @@ int bench_model(struct bench_model_result *out, const struct bench_plan *plan)
     mo.pack = plan->pack;
     for (size_t i = 0; i < plan->n_threads; i++)
         mo.n_threads = plan->threads[i] > mo.n_threads ? plan->threads[i] : mo.n_threads;
-    console_progress("loading ...");
+    mo.progress = show_loading;
     const double start = console_seconds();
     if (krafla_model_open(&model, plan->path, &mo, &err) != KRAFLA_OK)
         return args_failed(&err);

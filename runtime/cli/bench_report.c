@@ -33,6 +33,14 @@ struct bench_stat bench_stat(double *values, size_t n)
                                quantile(values, n, 0.75), values[n - 1]};
 }
 
+void bench_heed_interrupt(void)
+{
+    if (console_interrupted()) {
+        console_progress("%s", "");
+        console_die_interrupted();
+    }
+}
+
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
 static void json_string(const char *text)
