@@ -12,7 +12,8 @@
 
 enum {
     PANEL = KERN_LANES,    /* rows that a kernel call starts and ends at */
-    CHUNKS_PER_THREAD = 4, /* so that a slow thread can be helped */
+    CHUNKS_PER_THREAD = 4, /* at least: a slow thread can be helped */
+    CHUNK_WORK = 1 << 21,  /* multiplications, 1 MB of Q4: what a run may wait for in its end */
     FFN_ROWS = KERN_BLOCK, /* hidden rows per inner step of a batch: gate and up stay in cache */
     MANY_TOKENS = 8,       /* from here on norms and RoPE are worth the pool */
     MAX_PARTS = 3,         /* matrices of one dispatch */
@@ -66,6 +67,16 @@ static void product_chunk(void *arg, size_t chunk, size_t thread)
     }
 }
 
+/* Into how many chunks to cut `work` multiplications, which could be cut into `most`. */
+static size_t chunks_of(const struct kr_forward *f, uint64_t work, size_t most)
+{
+    if (!kr_pool_worth(f->pool, work))
+        return 1;
+    const uint64_t least = kr_pool_threads(f->pool) * CHUNKS_PER_THREAD;
+    const uint64_t wanted = work / CHUNK_WORK > least ? work / CHUNK_WORK : least;
+    return wanted < most ? (size_t)wanted : most;
+}
+
 static void multiply(struct kr_forward *f, struct products *p)
 {
     uint64_t rows = 0;
@@ -74,8 +85,7 @@ static void multiply(struct kr_forward *f, struct products *p)
         rows += p->w[i]->rows;
     }
     const uint64_t work = rows * p->w[0]->k * p->cols;
-    const size_t wanted = kr_pool_threads(f->pool) * CHUNKS_PER_THREAD;
-    p->chunks = !kr_pool_worth(f->pool, work) ? 1 : wanted < p->panels ? wanted : p->panels;
+    p->chunks = chunks_of(f, work, p->panels);
     kr_pool_share(f->pool, product_chunk, p, p->chunks, work);
 }
 
@@ -214,8 +224,7 @@ static void gate_and_up(struct kr_forward *f, const struct kr_layer *layer, size
     struct ffn n = {.f = f, .layer = layer, .cols = cols};
     n.blocks = (size_t)f->m->hidden_dim / KERN_BLOCK;
     const uint64_t work = 2 * (uint64_t)f->m->hidden_dim * (uint64_t)f->m->dim * cols;
-    const size_t wanted = kr_pool_threads(f->pool) * CHUNKS_PER_THREAD;
-    n.chunks = !kr_pool_worth(f->pool, work) ? 1 : wanted < n.blocks ? wanted : n.blocks;
+    n.chunks = chunks_of(f, work, n.blocks);
     kr_pool_share(f->pool, ffn_chunk, &n, n.chunks, work);
 }
 
