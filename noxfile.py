@@ -66,6 +66,24 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session
+def emulated(session: nox.Session) -> None:
+    """Check kernels and guard of every build on emulated CPUs."""
+    session.run(PYTHON, "-m", "krafla_release.emulated", *session.posargs, env=ENV)
+
+
+@nox.session
+def windows(session: nox.Session) -> None:
+    """Build the Windows programs and run them by Wine."""
+    session.run(PYTHON, "-m", "krafla_release.windows", env=ENV)
+
+
+@nox.session
+def audit(session: nox.Session) -> None:
+    """Look for instructions and segments that no program may have, in what is built."""
+    session.run(PYTHON, "-m", "krafla_release.audit", *session.posargs, env=ENV)
+
+
+@nox.session
 def package(session: nox.Session) -> None:
     """Make the archive of this machine."""
     session.run(PYTHON, "-m", "krafla_release.package", *session.posargs, env=ENV)
@@ -79,11 +97,8 @@ def smoke(session: nox.Session) -> None:
 
 @nox.session
 def cmake(session: nox.Session) -> None:
-    """Build with CMake for any CPU of this kind, and run its tests."""
-    options = ("-DML_ISA=scalar", "-DML_THREADS=ON", "-DCMAKE_BUILD_TYPE=Release")
-    session.run("cmake", "-S", ".", "-B", "build/cmake", *options)
-    session.run("cmake", "--build", "build/cmake", "--parallel", "2")
-    session.run("ctest", "--test-dir", "build/cmake", "--output-on-failure")
+    """Build with CMake by GCC and Clang, and run the tests; `-- --all` takes every x86 row."""
+    session.run(PYTHON, "-m", "krafla_release.cmake", *session.posargs, env=ENV)
 
 
 @nox.session

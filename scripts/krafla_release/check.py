@@ -31,8 +31,11 @@ LANES = 2
 SHOWING = threading.Lock()
 NOX = [sys.executable, "-m", "nox", "--no-error-on-missing-interpreters", "-s"]
 
-# Emulated end to end, a row of it takes longer than all native ones together.
-BY_HAND = ("armv7",)
+# Emulated end to end, a row of ARMv7 takes longer than all native ones together; its kernels are
+# checked in the step "emulated".  CMake's other builds are the same code by the same flags.
+BY_HAND_ARCHS = ("armv7",)
+BY_HAND = {"cmake -- --all": "CMake builds of every row by GCC and Clang"}
+EVERY_ROW = "test-all"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,13 +49,29 @@ class Result:
     seconds: float
 
 
+def by_hand() -> list[str]:
+    """Return the test sessions that only a maintainer starts."""
+    rows = testing.sessions().items()
+    return [name for name, isa in rows if isa.arch in BY_HAND_ARCHS]
+
+
 def steps() -> dict[str, list[str]]:
-    """Return the steps and their commands, in order."""
+    """Return the steps and their commands, in order; those by hand are among them."""
     fetch = [sys.executable, "scripts/fetch_models.py", "--optional"]
-    rows = [name for name, isa in testing.sessions().items() if isa.arch not in BY_HAND]
-    names = ["lint", "types", *rows, "tests", "cmake", "asan", "fuzz"]
+    names = ["lint", "types", *testing.sessions()]
+    names += ["tests", "emulated", "windows", "cmake", "asan", "fuzz"]
     plan = {"models": fetch} | {name: [*NOX, name] for name in names}
-    return plan | {name: [*NOX, name, "--", "--all"] for name in ("package", "smoke")}
+    plan |= {name: [*NOX, name, "--", "--all"] for name in ("package", "smoke")}
+    return plan | {"audit": [*NOX, "audit"]}
+
+
+def chosen(wanted: list[str]) -> dict[str, list[str]]:
+    """Return the steps of a command line: the named ones, every row's, or all but by hand."""
+    known = steps()
+    if wanted == [EVERY_ROW]:
+        wanted = list(testing.sessions())
+    names = wanted or [name for name in known if name not in by_hand()]
+    return {name: known[name] for name in names}
 
 
 PYTEST = re.compile(r"^(?:=+ )?((?:\d+ \w+, )*\d+ (?:passed|failed|errors?)\b.*)$", re.MULTILINE)
@@ -117,9 +136,13 @@ def summary(results: list[Result]) -> str:
         lines.append(f"  {result.step:24} {word:7} {counts:30} {result.seconds:6.1f} s")
     for result in results:
         lines += [f"  not run, {result.step}: {reason}" for reason in result.not_run]
-    for name, isa in testing.sessions().items():
-        if isa.arch in BY_HAND:
+    ran = {result.step for result in results}
+    for name in by_hand():
+        if name not in ran:
             lines.append(f"  not run, {name}: takes minutes; by hand: .venv/bin/nox -s {name}")
+    lines += [
+        f"  not run, {what}; by hand: .venv/bin/nox -s {name}" for name, what in BY_HAND.items()
+    ]
     passed, failed = (sum(getattr(r, name) for r in results) for name in ("passed", "failed"))
     return "\n".join([*lines, "", f"{passed} passed, {failed} failed"])
 
@@ -128,13 +151,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the named steps, or all of them."""
     wanted = list(sys.argv[1:] if argv is None else argv)
     known = steps()
-    unknown = [name for name in wanted if name not in known]
+    unknown = [name for name in wanted if name not in known and wanted != [EVERY_ROW]]
     if unknown:
         print(f"error: unknown step {unknown[0]}; known: {', '.join(known)}", file=sys.stderr)
         return 2
     LOGS.mkdir(parents=True, exist_ok=True)
     os.environ["PATH"] = f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    results = run_steps({name: known[name] for name in wanted or known})
+    results = run_steps(chosen(wanted))
     print(summary(results))
     return int(any(result.failed for result in results))
 
