@@ -30,16 +30,20 @@ static bool any_came(void)
     return false;
 }
 
-static bool write_all(int fd, const void *data, size_t bytes, struct kr_progress *progress)
+/* In parts that end at multiples of their size in the file, so that Linux keeps it on huge pages. */
+static bool write_all(int fd, size_t offset, const void *data, size_t bytes,
+                      struct kr_progress *progress)
 {
     const uint8_t *at = data;
     while (bytes > 0) {
         if (any_came())
             return false;
-        const size_t most = 1u << 24; /* a moment, and below the limit of one write() */
+        const size_t part = 1u << 24; /* a moment, and below the limit of one write() */
+        const size_t most = part - offset % part;
         const ssize_t n = write(fd, at, bytes < most ? bytes : most);
         if (n <= 0)
             return false;
+        offset += (size_t)n;
         at += n;
         bytes -= (size_t)n;
         kr_progress_add(progress, (uint64_t)n);
@@ -58,8 +62,8 @@ static bool write_file(const char *path, const void *head, size_t head_bytes, co
     const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return false;
-    bool ok = write_all(fd, head, head_bytes, NULL) && write_all(fd, data, data_bytes, progress) &&
-              fsync(fd) == 0;
+    bool ok = write_all(fd, 0, head, head_bytes, NULL) &&
+              write_all(fd, head_bytes, data, data_bytes, progress) && fsync(fd) == 0;
     ok = close(fd) == 0 && ok;
     ok = ok && rename(name, path) == 0;
     if (!ok)
