@@ -18,8 +18,8 @@ enum {
     PACK_Q8_XOR = 0, /* signed */
     PACK_Q4_XOR = 8, /* nibbles as two's complement, q */
     PACK_BLOCKS = 2, /* k-blocks of a super-block */
-    TILE_COLS = 4,   /* columns at once: 8 activations + 8 weights + 4 sums of 32 registers */
-    ATTN_SUMS = NEON_REGISTERS / 8, /* attention is NEON's: 4 sums of four registers */
+    TILE_COLS = 2,   /* columns at once: 8 weights + 2 x 2 activations + 2 x 2 sums of 32 */
+    ATTN_SUMS = 4,   /* attention is NEON's: 4 sums of four registers */
 };
 
 #endif
