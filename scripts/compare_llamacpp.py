@@ -378,17 +378,15 @@ def ik_table(results: Results) -> Iterator[str]:
 
 
 def report(comparison: Comparison) -> str:
-    """Return both tables with what they are."""
+    """Return the table, and that of ik_llama.cpp where it says something, with what they are."""
     results = comparison.results
     rounds = max((len(samples.ours) for _, _, samples in lines_of(results)), default=0)
     where = f"{comparison.cpu}, {comparison.date}; llama.cpp of {comparison.peer}"
-    parts = [
-        f"Medians of {rounds} interleaved rounds on {where}:",
-        "\n".join(table(results)),
-        f"By way of {peers.IK_SOURCE}:",
-        "\n".join(ik_table(results)),
-    ]
-    return "\n\n".join(parts)
+    text = f"Medians of {rounds} interleaved rounds on {where}:\n\n" + "\n".join(table(results))
+    head, rule, *lines = ik_table(results)
+    if lines:
+        text += f"\n\nBy way of {peers.IK_SOURCE}:\n\n" + "\n".join([head, rule, *lines])
+    return text
 
 
 def update(page: Path, text: str) -> None:
