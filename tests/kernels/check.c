@@ -1,5 +1,5 @@
 /* check.c - cases, guarded memory, faults and comparisons of checkkern.
- * Inputs are in check_fill.c, times in check_bench.c, the checks in check_<kernel file>.c.
+ * Inputs are in check_fill.c, the checks in check_<kernel file>.c; times are ml_bench's.
  * SPDX-License-Identifier: MIT */
 #include "check.h"
 
@@ -251,11 +251,10 @@ static void check_class(struct check *c)
 
 static int usage(FILE *out)
 {
-    fputs("usage: checkkern [--seed N] [--only GLOB] [--hash] [--bench [--json]]\n"
+    fputs("usage: checkkern [--seed N] [--only GLOB] [--hash]\n"
           "  --seed N     other inputs (default 1)\n"
           "  --only GLOB  cases by name, e.g. 'matmul q4*'\n"
-          "  --hash       print the hash of each case's results: equal for all builds of a class\n"
-          "  --bench      measure, if all checks passed; --json prints one object per line\n",
+          "  --hash       print the hash of each case's results: equal for all builds of a class\n",
           out);
     return out == stdout ? 0 : 2;
 }
@@ -264,25 +263,17 @@ static int run(struct check *c)
 {
     static void (*const checks[])(struct check *) = {check_matmul, check_quantize, check_norm,
                                                      check_elementwise, check_attn};
-    static void (*const benches[])(struct check *) = {bench_matmul, bench_quantize, bench_norm,
-                                                      bench_attn};
     catch_faults(c);
     run_group(c, check_fp_state);
     const uint32_t saved = kern_fp_begin();
     run_group(c, check_class);
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         run_group(c, checks[i]);
-    const uint64_t hash = c->hash; /* of the checks alone */
-    const size_t passed = c->passed;
-    for (size_t i = 0; i < sizeof benches / sizeof *benches && c->bench && !c->failures; i++)
-        run_group(c, benches[i]);
     kern_fp_end(saved);
-    if (!c->json) {
-        printf("class %s, seed %llu, hash %016llx\n", c->fused ? "fused" : "unfused",
-               (unsigned long long)c->seed, (unsigned long long)hash);
-        printf("checkkern %s: %zu passed, %zu failed\n", KR_ISA, passed, c->failures);
-    }
-    if (c->only && strcmp(c->only, "class") != 0 && passed + c->measured <= 1) {
+    printf("class %s, seed %llu, hash %016llx\n", c->fused ? "fused" : "unfused",
+           (unsigned long long)c->seed, (unsigned long long)c->hash);
+    printf("checkkern %s: %zu passed, %zu failed\n", KR_ISA, c->passed, c->failures);
+    if (c->only && strcmp(c->only, "class") != 0 && c->passed <= 1) {
         fprintf(stderr, "checkkern: no case is named '%s'\n", c->only);
         return 2;
     }
@@ -300,10 +291,6 @@ int main(int argc, char **argv)
             c.only = argv[++i];
         else if (strcmp(argv[i], "--hash") == 0)
             c.hashes = true;
-        else if (strcmp(argv[i], "--bench") == 0)
-            c.bench = true;
-        else if (strcmp(argv[i], "--json") == 0)
-            c.json = true;
         else
             return usage(strcmp(argv[i], "--help") == 0 ? stdout : stderr);
     }

@@ -1,5 +1,5 @@
 /* check.h - the engine of checkkern: named cases, memory that ends at a guard
- * page, inputs from a seed, comparisons that hash what they see, a stopwatch.
+ * page, inputs from a seed, comparisons that hash what they see.
  *
  * A case starts with check_case(); everything until the next one belongs to it.
  * A fault ends the case, and the group of checks goes on with the next one.
@@ -21,11 +21,11 @@ struct check {
     uint64_t seed, rng;       /* the run's, the case's */
     uint64_t hash, case_hash; /* of all results so far, of this case's */
     bool fused;               /* class of this build, found out by check_class() */
-    bool hashes, bench, json; /* print each case's hash; measure; as JSON */
+    bool hashes;              /* print each case's hash */
     char name[96];            /* current case, "" between cases */
     bool failed;              /* the current case */
     const char *fill;         /* what check_fill_* chose last, for the failure report */
-    size_t passed, failures, measured;
+    size_t passed, failures;
     size_t index, resume;   /* cases of this group begun; those before `resume` are done */
     struct check_map *maps; /* this case's buffers */
     sigjmp_buf trap;
@@ -69,10 +69,6 @@ void check_f32(struct check *c, const double *want, const double *mag, const flo
 /* Equal bytes; hashes got.  `what` begins the message. */
 void check_bits(struct check *c, const char *what, const void *want, const void *got, size_t bytes);
 
-/* Time run(arg, i), i = 0, 1, ... alternating between buffers; bytes and macs are per run. */
-void check_bench(struct check *c, double bytes, double macs, void (*run)(void *arg, size_t i),
-                 void *arg);
-
 /* The files of checks. */
 void check_matmul(struct check *c);
 void check_quantize(struct check *c);
@@ -80,9 +76,5 @@ void check_norm(struct check *c);
 void check_elementwise(struct check *c);
 void check_attn(struct check *c);
 void check_fp_state(struct check *c);
-void bench_matmul(struct check *c);
-void bench_quantize(struct check *c);
-void bench_norm(struct check *c);
-void bench_attn(struct check *c);
 
 #endif
