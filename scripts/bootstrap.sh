@@ -41,6 +41,8 @@ if [ "$extras" != quickstart ]; then
     if [ "$(uname -m)" = x86_64 ]; then
         need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
         need arm-linux-gnueabihf-gcc gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
+        need x86_64-w64-mingw32-gcc-posix gcc-mingw-w64-x86-64-posix
+        need wine wine wine64
         [ -e /usr/lib/llvm-14/lib/clang ] && [ -n "$(find /usr/lib/llvm-14/lib/clang -name 'libclang_rt.fuzzer*' -print -quit)" ] ||
             packages="$packages libclang-rt-14-dev"
     fi

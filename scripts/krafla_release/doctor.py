@@ -32,6 +32,8 @@ TOOLS = {
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
     "arm-linux-gnueabihf-gcc": "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
     "qemu-aarch64": "qemu-user",
+    "x86_64-w64-mingw32-gcc-posix": "gcc-mingw-w64-x86-64-posix",
+    "wine": "wine wine64",
     "busybox": "busybox",
 }
 FREE_GIB = 4
@@ -85,6 +87,8 @@ def isa_line(name: str, isa: isas.Isa) -> str:
         how = f"cannot be tested: {reason}"
     elif not build.cross(isa) and not lacking:
         how = "native"
+    elif isa.cpu == testing.VNNIRUN:
+        how = "native, through tests/emulate"
     elif isa.cpu and shutil.which(emulator):
         how = f"emulated: {emulator} -cpu {isa.cpu}"
     else:

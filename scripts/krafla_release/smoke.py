@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import isas
 from krafla_release import build, package, project, quickstart
 from krafla_release.project import ROOT, ReleaseError, exit_code, output, run
-from krafla_release.testing import not_run
+from krafla_release.testing import VNNIRUN, not_run, runs_here, vnnirun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,11 +67,12 @@ class Release:
         code: int = 0,
         text: str = "",
         env: dict[str, str] | None = None,
+        runner: Sequence[str] = (),
     ) -> subprocess.CompletedProcess[str]:
         """Run a program of the archive and check its exit code."""
         shown = [f"{name}={value}" for name, value in (env or {}).items()]
-        words = [str(self.home / program), *map(str, args)]
-        print("+", *shown, f"./{program}", shlex.join(words[1:]), flush=True)
+        words = [*runner, str(self.home / program), *map(str, args)]
+        print("+", *shown, *runner, f"./{program}", shlex.join(map(str, args)), flush=True)
         done = subprocess.run(
             words,
             input=text,
@@ -87,9 +88,13 @@ class Release:
             )
         return done
 
-    def generate(self, env: dict[str, str] | None = None) -> tuple[str, str]:
+    def generate(
+        self, env: dict[str, str] | None = None, runner: Sequence[str] = ()
+    ) -> tuple[str, str]:
         """Return the build that ran and the tokens that the random model gives."""
-        done = self.call("ml_run", self.model, "--tokens", TOKENS, "-n", "16", env=env)
+        done = self.call(
+            "ml_run", self.model, "--tokens", TOKENS, "-n", "16", env=env, runner=runner
+        )
         found = re.search(r"\bisa: (\w+)", done.stderr)
         if not found:
             raise ReleaseError(f"ml_run did not say its isa: {done.stderr.strip()}")
@@ -155,6 +160,19 @@ def smoke_native(release: Release) -> None:
     release.call("ml_run", release.home / "no such file", "--tokens", "1", code=1)
 
 
+def smoke_levels(release: Release) -> None:
+    """Let the launcher choose on this CPU with the features of each faster one hidden, and run."""
+    fitting = [isa for isa in release.rows if isa.cpu == VNNIRUN or runs_here(isa) is None]
+    for isa in fitting:
+        runner = vnnirun(isa.name)
+        if isa.cpu == VNNIRUN and "--fast" not in runner:
+            not_run(f"smoke of {isa.name}", "this CPU has nothing to stand in for AVX-VNNI")
+            continue
+        ran, tokens = release.generate(runner=runner)
+        expect(f"the launcher's choice at level {isa.name}", isa.name, ran)
+        release.expect_answer(isa, tokens)
+
+
 def smoke_emulated(release: Release) -> None:
     """Let the launcher choose on each emulated CPU, and run the choice."""
     emulator = isas.EMULATORS[release.archive.arch]
@@ -169,7 +187,7 @@ def smoke_emulated(release: Release) -> None:
         wrapper.chmod(0o755)
     fastest_of_cpu: dict[str, isas.Isa] = {}
     for isa in release.rows:
-        if isa.cpu:
+        if isa.cpu and isa.cpu != VNNIRUN:
             fastest_of_cpu.setdefault(isa.cpu, isa)
     for cpu, isa in fastest_of_cpu.items():
         on_cpu = {CPU_VARIABLE: cpu}
@@ -213,6 +231,8 @@ def smoke(archive: Archive) -> None:
         if release.native:
             smoke_native(release)
             smoke_real(release)
+        if archive.arch == build.host_arch() == "x86_64":
+            smoke_levels(release)
         smoke_emulated(release)
     print(f"smoke: {archive.name} passed")
 

@@ -118,6 +118,7 @@ def check_row(isa: isas.Isa, place: Path) -> None:
     back = call(linux / "ml_tok", tokenizer, "--decode", text=ids).stdout
     expect("text", back, call(here / "ml_tok.exe", tokenizer, "--decode", text=ids).stdout)
     call(here / "ml_bench.exe", next(place.glob("*.mlb")), "-n", "4")
+    print(f"  {isa.name:14} ok", flush=True)
 
 
 def run_all() -> None:
@@ -135,7 +136,6 @@ def run_all() -> None:
             linux = build.build_dir(isa).relative_to(ROOT)
             build.make(isa, *(str(linux / program) for program in programs()))
             check_row(isa, place)
-            print(f"  {isa.name:14} ok", flush=True)
     subprocess.run(["wineserver", "-k"], env=os.environ | WINE, check=False)
 
 
