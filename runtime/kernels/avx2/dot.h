@@ -21,6 +21,7 @@
 
 #include "gather_x86.h"
 #include "kernels.h"
+#include "stream_x86.h"
 
 /* Activations of [blocks][cols] blocks, block-major. */
 struct dot_acts {
@@ -122,6 +123,7 @@ KR_INLINE vf dot_block_q8(const uint8_t *quads, const struct dot_acts *a, size_t
 KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct dot_acts *a,
                        size_t at)
 {
+    stream_ahead(quads);
     return wtype == KERN_Q4 ? dot_block_q4(quads, a, at) : dot_block_q8(quads, a, at);
 }
 

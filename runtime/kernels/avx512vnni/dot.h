@@ -20,6 +20,7 @@
 #include "acts_vnni.h"
 #include "gather_x86.h"
 #include "kernels.h"
+#include "stream_x86.h"
 
 KR_INLINE __m512i dot_broadcast(const int8_t *p)
 {
@@ -66,6 +67,7 @@ KR_INLINE vf dot_column(enum kern_wtype wtype, const struct dot_weights *u,
 KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct dot_acts *a,
                        size_t at)
 {
+    stream_ahead(quads);
     const struct dot_weights u = dot_unpack(wtype, quads);
     const int8_t *q = a->q + KERN_BLOCK * at;
     __m512i low = _mm512_set1_epi32(a->start[wtype][at]), high = _mm512_setzero_si512();

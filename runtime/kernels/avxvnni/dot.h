@@ -21,6 +21,7 @@
 #include "acts_vnni.h"
 #include "gather_x86.h"
 #include "kernels.h"
+#include "stream_x86.h"
 
 KR_INLINE __m256i dot_broadcast(const void *p)
 {
@@ -53,6 +54,7 @@ KR_INLINE __m256i dot_high(__m256i nibbles)
 KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct dot_acts *a,
                        size_t at)
 {
+    stream_ahead(quads);
     const int8_t *q = a->q + KERN_BLOCK * at;
     __m256i lo = dot_broadcast(a->start[wtype] + at), hi = lo;
     for (int z = 0; z < (wtype == KERN_Q4 ? 4 : 8); z++) {
