@@ -33,8 +33,8 @@ KR_INLINE struct dot_rows dot_rows(enum kern_wtype wtype, const uint8_t *quads, 
                                    float32x4_t scale1)
 {
     struct dot_rows r = {.scale = {scale0, scale1}};
-    dot_unpack(wtype, 4, r.w[0], quads);
-    dot_unpack(wtype, 4, r.w[1], quads + 16);
+    dot_unpack(wtype, r.w[0], quads);
+    dot_unpack(wtype, r.w[1], quads + 16);
     return r;
 }
 

@@ -13,7 +13,7 @@ KR_INLINE void dot_sums_one(enum kern_wtype wtype, int32x4_t sums[4], const uint
     KR_UNROLL
     for (size_t g = 0; g < 4; g++) {
         int8x16_t w[8];
-        dot_unpack(wtype, 4, w, *quads + 16 * g);
+        dot_unpack(wtype, w, *quads + 16 * g);
         sums[g] = dot_half(dot_half(vdupq_n_s32(0), w, x0), w + 4, x1);
     }
     *quads += PACK_ROWS * (wtype == KERN_Q4 ? KERN_BLOCK / 2 : KERN_BLOCK);

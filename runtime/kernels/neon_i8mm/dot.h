@@ -30,7 +30,7 @@ KR_INLINE struct dot_rows dot_rows(enum kern_wtype wtype, const uint8_t *quads, 
                                    vzip1q_f32(scale1, scale1), vzip2q_f32(scale1, scale1)}};
     KR_UNROLL
     for (size_t g = 0; g < 4; g++)
-        dot_unpack(wtype, 8, r.w[g], quads + 16 * g);
+        dot_unpack(wtype, r.w[g], quads + 16 * g);
     return r;
 }
 

@@ -14,7 +14,7 @@ KR_INLINE void dot_sums_one(enum kern_wtype wtype, int32x4_t sums[4], const uint
     KR_UNROLL
     for (size_t g = 0; g < 8; g++) {
         int8x16_t w[4];
-        dot_unpack(wtype, 8, w, *quads + 16 * g);
+        dot_unpack(wtype, w, *quads + 16 * g);
         two[g] = vdupq_n_s32(0);
         KR_UNROLL
         for (size_t z = 0; z < 4; z++)

@@ -33,23 +33,25 @@ KR_INLINE float32x4_t dot_float(enum kern_wtype wtype, int32x4_t sums)
     return wtype == KERN_Q4 ? vcvtq_n_f32_s32(sums, 4) : vcvtq_f32_s32(sums);
 }
 
-/* The block of the 16 / kbytes rows whose first 16 bytes are at `quads`: k = kbytes * z ... in
- * w[z]; of nibbles, 16 times them.  kbytes is a constant, w has 32 / kbytes registers. */
-KR_INLINE void dot_unpack(enum kern_wtype wtype, const size_t kbytes, int8x16_t *w,
-                          const uint8_t *quads)
+/* A register of weights holds DOT_K bytes of as many rows as there is room for. */
+enum { DOT_K = PACK_Q8_K, DOT_REGISTERS = KERN_BLOCK / DOT_K };
+
+/* w[z] = the block of the rows whose first 16 bytes are at `quads`, as bytes; of nibbles, 16 times
+ * them. */
+KR_INLINE void dot_unpack(enum kern_wtype wtype, int8x16_t w[DOT_REGISTERS], const uint8_t *quads)
 {
-    const size_t step = kbytes * PACK_ROWS;
+    const size_t step = DOT_K * PACK_ROWS;
     if (wtype == KERN_Q8) {
         KR_UNROLL
-        for (size_t z = 0; z < 32 / kbytes; z++)
+        for (size_t z = 0; z < DOT_REGISTERS; z++)
             w[z] = vreinterpretq_s8_u8(vld1q_u8(quads + step * z));
         return;
     }
     KR_UNROLL
-    for (size_t z = 0; z < 16 / kbytes; z++) {
+    for (size_t z = 0; z < DOT_REGISTERS / 2; z++) {
         const uint8x16_t pairs = vld1q_u8(quads + step * z);
         w[z] = vreinterpretq_s8_u8(vshlq_n_u8(pairs, 4));
-        w[16 / kbytes + z] = vreinterpretq_s8_u8(vandq_u8(pairs, vdupq_n_u8(0xF0)));
+        w[DOT_REGISTERS / 2 + z] = vreinterpretq_s8_u8(vandq_u8(pairs, vdupq_n_u8(0xF0)));
     }
 }
 
