@@ -9,7 +9,8 @@
 
 /* ---- one column ---------------------------------------------------------------------------- */
 
-/* Activations in v0, v1; 64 bytes of weights, k = 4z..4z+3 of 16 rows, go to four registers from v16 or v20 on. */
+/* Activations in v0, v1; 64 bytes of weights, k = 4z..4z+3 of 16 rows, go to four registers from v16
+ * or v20 on. */
 #define DOT_LOAD_A "ld1 {v16.16b - v19.16b}, [%[w]], #64\n\t"
 #define DOT_LOAD_B "ld1 {v20.16b - v23.16b}, [%[w]], #64\n\t"
 
