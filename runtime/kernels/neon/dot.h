@@ -48,8 +48,8 @@ KR_INLINE void dot_scale(float *sums, vf dot, vf scale, float d)
 
 /* ---- Q4 ------------------------------------------------------------------------------------ */
 
-/* Dots of a block of one or two panels with `cols` columns from `at` on, constants: dots[cols][panels].
- * An activation that is in all lanes serves all panels, a nibble all columns. */
+/* Dots of a block of one or two panels with `cols` columns from `at` on, all constants, in
+ * dots[cols][panels].  An activation in all lanes serves both panels, a nibble all columns. */
 KR_INLINE void dot_tile_q4(const size_t panels, const size_t cols, vf *dots,
                            const uint8_t *const *quads, const struct dot_acts *a, size_t at)
 {

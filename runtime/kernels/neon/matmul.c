@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "p16.h"
 
-/* Rows [row0, row1), whole pairs of panels.  The sums of the columns are in memory between blocks. */
+/* Rows [row0, row1), whole pairs of panels.  Sums are in memory between blocks. */
 KR_INLINE void pairs(enum kern_stype s, float *dst, size_t dst_stride, const struct kern_matrix *m,
                      const struct dot_acts *a, size_t cols, size_t row0, size_t row1)
 {

@@ -26,8 +26,8 @@ KR_INLINE int8x16_t neon_load_s8(const void *p)
 
 enum { NEON_REGISTERS = 32 };
 
-/* 16 bytes, each of which goes into all lanes in turn: out of a register, by one instruction.  A load
- * into all lanes would be two on most cores. */
+/* 16 bytes, each of which goes into all lanes in turn: out of a register, by one instruction.  A
+ * load into all lanes would be two on most cores. */
 typedef int8x16_t neon_bytes;
 
 KR_INLINE neon_bytes neon_load_bytes(const int8_t *p)

@@ -1,5 +1,6 @@
 /* tmpl/p16.h - the walk of one column over panels of 16 rows, whose sums stay in one vf; the layout
- * and the walk of several columns come with it (p16_columns.h).  From <dot.h>, beside what that asks:
+ * and the walk of several columns come with it (p16_columns.h).  From <dot.h>, beside what those
+ * ask for:
  *
  *   vf dot_block(wtype, quads, a, at)
  *       16 exact dots of one block with column at = block * cols + column, as floats
