@@ -5,8 +5,8 @@
  * It answers CPUID at the level asked for (levels.h), also to the programs that a
  * launcher starts, and does the AVX-VNNI dot products that this CPU lacks: each as
  * it traps, tens of thousands a second, or with --fast by their EVEX twins.
- * Threads, forks and execs are followed.  The exit code is the program's, 128 + the
- * signal that ended it, or 125 for an error of vnnirun's own.
+ * Threads, forks and execs are followed, and signals passed on.  It ends as the program
+ * ends, by the same code or signal, or with 125 for an error of its own.
  * SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <signal.h>
@@ -25,6 +25,24 @@ static struct {
     bool fast, stats;
     unsigned long cpuid, dots; /* answered, emulated */
 } run = {.level = HOST};
+
+static pid_t program;
+
+/* Only what was sent to vnnirun: Ctrl-C of a terminal reaches the program by itself. */
+static void pass_on(int signal, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (info->si_code <= 0) /* by a process, not by the kernel */
+        kill(program, signal);
+}
+
+static void catch_signals(void)
+{
+    static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO | SA_RESTART};
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        sigaction(passed[i], &action, NULL);
+}
 
 static pid_t start(char **words)
 {
@@ -87,22 +105,23 @@ static int handle_stop(pid_t thread, int status)
     return signal == SIGILL && handle_illegal(thread) ? 0 : signal;
 }
 
+/* Until every process has ended; how the first one did. */
 static int follow(pid_t first)
 {
-    int code = OWN_FAILURE, status;
+    int end = 0, status;
     for (;;) {
         const pid_t pid = waitpid(-1, &status, __WALL);
         if (pid < 0 && errno == EINTR)
             continue;
         if (pid < 0)
-            return code;
+            return end;
         if (WIFSTOPPED(status)) {
             const long signal = handle_stop(pid, status);
             ptrace(PTRACE_CONT, pid, NULL, signal);
             continue;
         }
         if (pid == first)
-            code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+            end = status;
     }
 }
 
@@ -131,9 +150,15 @@ int main(int argc, char **argv)
         return usage();
     if (run.fast && !host_has_evex_dot())
         give_up("--fast: this CPU lacks avx512-vnni or avx512vl");
-    const int code = follow(start(argv + i));
+    program = start(argv + i);
+    catch_signals();
+    const int end = follow(program);
     if (run.stats)
         fprintf(stderr, "vnnirun: answered cpuid %lu times, emulated %lu dot products\n", run.cpuid,
                 run.dots);
-    return code;
+    if (WIFEXITED(end))
+        return WEXITSTATUS(end);
+    signal(WTERMSIG(end), SIG_DFL);
+    raise(WTERMSIG(end));
+    return OWN_FAILURE;
 }
