@@ -14,6 +14,7 @@ enum {
     ATTN_DOT_ROWS = 4, /* 4 x 2 sums, 2 x 2 columns, 2 pairs and 2 products of 16 ymm */
     ATTN_DOT_WIDTH = 1,
     ATTN_WIDEN_F16 = 0,
+    ATTN_EXPS = 2, /* chains of two ymm */
 };
 
 /* packs works inside 128-bit halves: quads 0 2 | 1 3, whose order the last step restores. */

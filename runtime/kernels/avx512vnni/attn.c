@@ -14,9 +14,10 @@
 #include "attn_dot.h"
 
 enum {
-    ATTN_DOT_ROWS = 7, /* 7 x 2 sums of h and of l, 2 columns and 1 integer of 32 zmm */
+    ATTN_DOT_ROWS = 4, /* 4 x 2 sums of h and of l: with more, compilers move them around */
     ATTN_DOT_WIDTH = 2,
     ATTN_WIDEN_F16 = 0,
+    ATTN_EXPS = 4, /* chains of one zmm */
 };
 
 KR_INLINE void attn_dot_pack(int16_t *p, vf v, enum attn_side side)

@@ -17,6 +17,7 @@ enum {
     ATTN_DOT_ROWS = 3, /* 3 x 2 sums of h and of l, 2 columns and 2 integers of 16 ymm */
     ATTN_DOT_WIDTH = 1,
     ATTN_WIDEN_F16 = 0,
+    ATTN_EXPS = 2, /* chains of two ymm */
 };
 
 /* 16 words in order; packs works inside 128-bit halves. */

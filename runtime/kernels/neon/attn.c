@@ -14,6 +14,7 @@ enum {
         NEON_REGISTERS == 32 ? 3 : 1, /* 8 sums each, columns and pairs of q registers */
     ATTN_DOT_WIDTH = 1,
     ATTN_WIDEN_F16 = NEON_REGISTERS == 16, /* ARMv7 converts halves by hand */
+    ATTN_EXPS = 1,                         /* chains of four q registers */
 };
 
 /* Elements 0 2 1 3 of each half. */

@@ -11,6 +11,7 @@ enum {
     ATTN_DOT_ROWS = 1,
     ATTN_DOT_WIDTH = 1,
     ATTN_WIDEN_F16 = 1,
+    ATTN_EXPS = 1,
 };
 
 /* The low half of the shifted bits: defined for any float, NaN included. */

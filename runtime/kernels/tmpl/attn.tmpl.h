@@ -43,54 +43,76 @@ KR_INLINE float attn_top(float *scores, const bool q8, const struct attn_tile *t
             v = vf_mul(v, vf_set1(t->scale));
         if (t->cap > 0.0f)
             v = vf_softcap(v, t->cap);
-        vf_store(scores + i, v);
+        if (!q8 || t->cap > 0.0f)
+            vf_store(scores + i, v);
         top = vf_max(top, attn_keep(v, i, s, -INFINITY));
     }
     return vf_amax(top);
 }
 
+/* Sum and maximum of the weights so far. */
+struct attn_weights {
+    vf sum, top;
+};
+
+/* n vectors of scores into weights, times vs if there is one. */
+KR_INLINE void attn_exps(const size_t n, float *scores, const float *vs, size_t at,
+                         struct kern_span s, float m, struct attn_weights *w)
+{
+    vf e[ATTN_EXPS];
+    KR_UNROLL
+    for (size_t i = 0; i < n; i++)
+        e[i] = vf_sub(vf_load(scores + at + i * KERN_LANES), vf_set1(m));
+    vf_exp_each(n, e);
+    KR_UNROLL
+    for (size_t i = 0; i < n; i++) {
+        const size_t pos = at + i * KERN_LANES;
+        e[i] = attn_keep(e[i], pos, s, 0.0f);
+        w->sum = vf_add(w->sum, e[i]);
+        if (vs) {
+            e[i] = attn_keep(vf_mul(e[i], vf_load(vs + pos)), pos, s, 0.0f);
+            w->top = vf_max(w->top, e[i]);
+        }
+        vf_store(scores + pos, e[i]);
+    }
+}
+
+/* Scores of a row into its weights; its m and l. */
+KR_INLINE struct attn_weights attn_softmax(float *scores, const float *vs,
+                                           const struct attn_tile *t, size_t r)
+{
+    const struct kern_span s = t->span[r];
+    const float m = attn_top(scores, vs != NULL, t, s);
+    struct attn_weights w = {vf_set1(0.0f), vf_set1(0.0f)};
+    size_t i = attn_block(s.pos0);
+    for (; i + (ATTN_EXPS - 1) * KERN_LANES < s.pos1; i += ATTN_EXPS * KERN_LANES)
+        attn_exps(ATTN_EXPS, scores, vs, i, s, m, &w);
+    for (; i < s.pos1; i += KERN_LANES)
+        attn_exps(1, scores, vs, i, s, m, &w);
+    *t->m[r] = m;
+    *t->l[r] = vf_sum(w.sum);
+    return w;
+}
+
 /* Scores of row r into the weights of its positions, 0 elsewhere in the tile's blocks. */
 static void attn_weights_float(const struct attn_tile *t, size_t r)
 {
-    const struct kern_span s = t->span[r];
     float *scores = t->scores + r * KERN_SEGMENT;
-    const float m = attn_top(scores, false, t, s);
-    vf sum = vf_set1(0.0f);
-    size_t i = attn_block(t->all.pos0);
-    for (; i < attn_block(s.pos0); i += KERN_LANES)
+    attn_softmax(scores, NULL, t, r);
+    for (size_t i = attn_block(t->all.pos0); i < attn_block(t->span[r].pos0); i += KERN_LANES)
         vf_store(scores + i, vf_set1(0.0f));
-    for (; i < s.pos1; i += KERN_LANES) {
-        vf e = vf_exp(vf_sub(vf_load(scores + i), vf_set1(m)));
-        e = attn_keep(e, i, s, 0.0f);
-        sum = vf_add(sum, e);
-        vf_store(scores + i, e);
-    }
-    for (; i < t->all.pos1; i += KERN_LANES)
+    for (size_t i = attn_round(t->span[r].pos1); i < t->all.pos1; i += KERN_LANES)
         vf_store(scores + i, vf_set1(0.0f));
-    *t->m[r] = m;
-    *t->l[r] = vf_sum(sum);
 }
 
-/* The same, as integers; their unit goes to t->unit[r]. */
+/* The same, as integers, whose unit goes to *unit. */
 static void attn_weights_q8(const struct attn_tile *t, size_t r, float *unit)
 {
     const struct kern_span s = t->span[r];
     float *scores = t->scores + r * KERN_SEGMENT;
     int16_t *ints = t->ints + r * KERN_SEGMENT;
-    const float m = attn_top(scores, true, t, s);
-    vf sum = vf_set1(0.0f), top = sum;
-    for (size_t i = attn_block(s.pos0); i < s.pos1; i += KERN_LANES) {
-        vf e = vf_exp(vf_sub(vf_load(scores + i), vf_set1(m)));
-        e = attn_keep(e, i, s, 0.0f);
-        sum = vf_add(sum, e);
-        e = attn_keep(vf_mul(e, vf_load(t->kv.vs + i)), i, s, 0.0f);
-        top = vf_max(top, e);
-        vf_store(scores + i, e);
-    }
-    *t->m[r] = m;
-    *t->l[r] = vf_sum(sum);
-
-    const vf factor = attn_q8_factor(vf_amax(top), unit);
+    const struct attn_weights w = attn_softmax(scores, t->kv.vs, t, r);
+    const vf factor = attn_q8_factor(vf_amax(w.top), unit);
     size_t i = attn_block(t->all.pos0);
     for (; i < attn_block(s.pos0); i += KERN_LANES)
         attn_dot_pack(ints + i, vf_set1(0.0f), ATTN_VALUES);

@@ -8,24 +8,38 @@
 
 #include <vec.h>
 
-/* e^x, x clamped to [-87, 88]: the result is a normal float, never 0 or infinite.
+#include "compiler.h"
+
+/* e^x of n vectors, x clamped to [-87, 88]: the result is a normal float, never 0 or infinite.
+ * Every step is done for all n before the next: a core sees as many chains side by side.
  *
- * x = n*ln2 + r, |r| <= ln2/2; ln2 is split so that n * 0.693359375 is exact
+ * x = k*ln2 + r, |r| <= ln2/2; ln2 is split so that k * 0.693359375 is exact
  * (10 + 7 bits) with or without fma; degree-6 polynomial for e^r. */
+KR_INLINE void vf_exp_each(const size_t n, vf *x)
+{
+    static const float factors[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                                    1.6666665459e-1f, 5.0000001201e-1f};
+    vf k[4], r[4], p[4];
+#define EACH                                                                                       \
+    KR_UNROLL                                                                                      \
+    for (size_t i = 0; i < n; i++)
+    EACH r[i] = vf_min(vf_max(x[i], vf_set1(-87.0f)), vf_set1(88.0f));
+    EACH k[i] = vf_rint(vf_mul(r[i], vf_set1(1.44269504f)));
+    EACH r[i] = vf_fnma(k[i], vf_set1(0.693359375f), r[i]);
+    EACH r[i] = vf_fnma(k[i], vf_set1(-2.12194440e-4f), r[i]);
+    EACH p[i] = vf_set1(1.9875691500e-4f);
+    KR_UNROLL
+    for (size_t j = 0; j < sizeof factors / sizeof *factors; j++)
+        EACH p[i] = vf_fma(p[i], r[i], vf_set1(factors[j]));
+    EACH p[i] = vf_fma(vf_mul(r[i], r[i]), p[i], vf_add(r[i], vf_set1(1.0f)));
+    EACH x[i] = vf_ldexp(p[i], k[i]);
+#undef EACH
+}
+
 static inline vf vf_exp(vf x)
 {
-    x = vf_min(vf_max(x, vf_set1(-87.0f)), vf_set1(88.0f));
-    const vf n = vf_rint(vf_mul(x, vf_set1(1.44269504f)));
-    vf r = vf_fnma(n, vf_set1(0.693359375f), x);
-    r = vf_fnma(n, vf_set1(-2.12194440e-4f), r);
-    vf p = vf_set1(1.9875691500e-4f);
-    p = vf_fma(p, r, vf_set1(1.3981999507e-3f));
-    p = vf_fma(p, r, vf_set1(8.3334519073e-3f));
-    p = vf_fma(p, r, vf_set1(4.1665795894e-2f));
-    p = vf_fma(p, r, vf_set1(1.6666665459e-1f));
-    p = vf_fma(p, r, vf_set1(5.0000001201e-1f));
-    p = vf_fma(vf_mul(r, r), p, vf_add(r, vf_set1(1.0f)));
-    return vf_ldexp(p, n);
+    vf_exp_each(1, &x);
+    return x;
 }
 
 /* x / (1 + e^-z): x times the logistic function of z. */
