@@ -9,7 +9,7 @@
  *   struct dot_acts, dot_acts_view(acts, k, cols)
  *       where the parts of the activations lie; scales d[blocks][cols]
  *   void dot_block_cols(wtype, sums, quads, scale, a, at, n)
- *       sums[n][16] = fma(scale * d, dot, sums) for n columns; at = block * cols + the first of them
+ *       sums[n][16] = fma(scale * d, dot, sums) for n columns, the first at = block * cols + column
  *   gather4()
  *       by including gather_x86.h or gather.h
  *
