@@ -24,9 +24,17 @@ KR_INLINE void peak_quad(enum kern_wtype w, __m128i sums[4], __m128i acts, __m12
         peak_words(sums, acts, weights);
 }
 
+/* Sums of words are two to a lane. */
+KR_INLINE void peak_end(enum kern_wtype w, __m128i sums[4], __m128i weights)
+{
+    KR_UNROLL
+    for (int i = 0; i < 4 && w == KERN_Q4; i++)
+        sums[i] = _mm_madd_epi16(sums[i], weights);
+}
+
 static const char *peak_name(enum kern_wtype w)
 {
-    return w == KERN_Q4 ? "pshufd + 4 (pmaddubsw + paddw)" : PEAK_WORDS_NAME;
+    return w == KERN_Q4 ? "8 pshufd + 4 (8 (pmaddubsw + paddw) + pmaddwd)" : PEAK_WORDS_NAME;
 }
 
 #include "peak_quad_x86.tmpl.h"

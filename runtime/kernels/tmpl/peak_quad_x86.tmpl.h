@@ -1,15 +1,16 @@
-/* tmpl/peak_quad_x86.tmpl.h - kern_peak of sse2 and sse41: a quad of 16 rows and a column over and
- * over, with the broadcast of its activations, which is an instruction here.  Include once, at the
+/* tmpl/peak_quad_x86.tmpl.h - kern_peak of sse2 and sse41: blocks of 16 rows and a column over and
+ * over, with the broadcast of the activations, which is an instruction here.  Include once, at the
  * end of <isa>/peak.c, which defines
  *
  *   void peak_quad(w, __m128i sums[4], acts, weights)   sums += 4 x 16 products
+ *   void peak_end(w, __m128i sums[4], weights)          what completes the dots of a block
  *   const char *peak_name(w)                            its instructions
  *
  * SPDX-License-Identifier: MIT */
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PEAK_QUADS = 8 }; /* of a block, so that the loop itself does not count */
+enum { PEAK_QUADS = 8 }; /* of a block */
 
 KR_INLINE uint64_t peak_run(enum kern_wtype w, size_t rounds)
 {
@@ -24,6 +25,7 @@ KR_INLINE uint64_t peak_run(enum kern_wtype w, size_t rounds)
             KR_OPAQUE(acts); /* else the products are the same in every quad */
             peak_quad(w, sums, acts, weights);
         }
+        peak_end(w, sums, weights);
     }
     return (uint64_t)rounds * PEAK_QUADS * 4 * sizeof(__m128i);
 }
