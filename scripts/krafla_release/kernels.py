@@ -56,7 +56,7 @@ def judge(program: str, code: int, said: str, errors: str) -> Checked:
     if not found or code not in (0, 1):
         return Checked(0, "", f"ended with code {code}: {(errors or said).strip()[-300:]}")
     passed, failed = int(found[2]), int(found[3])
-    cases = FAILURE.findall(said)
+    cases = FAILURE.findall(errors)
     excused = program.endswith(FLUSHES_HALVES) and all(HALVES in case for case in cases)
     if failed and excused and len(cases) == failed:
         return Checked(passed, "", "", failed)
