@@ -179,6 +179,14 @@ def read_some(fd: int, bytes_wanted: int) -> bytes:
     return got
 
 
+def read_line(fd: int) -> str:
+    """Read from a terminal to the end of a line, which may come in pieces."""
+    got = b""
+    while not got.endswith(b"\n"):
+        got += read_some(fd, 1)
+    return got.decode()
+
+
 def test_ctrl_c_ends_the_reply_and_not_the_conversation(
     build_dir: Path, emulator: list[str], model: Path, tokenizer: Path
 ) -> None:
@@ -238,13 +246,13 @@ def test_a_terminal_gets_a_prompt_and_no_control_characters(
         command: list[str | Path] = [*emulator, build_dir / "ml_run", model, *words]
         done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, check=False)
         assert done.returncode == 0, done.stderr
-        shown = read_some(ours, 10).decode()
+        shown = read_line(ours)
         assert "\x1b" not in shown
         assert "\u241b]0;title\u2407\ufffd" in shown
 
         command = [*emulator, build_dir / "ml_run", "\x1b]0;title\x07", "--tokens", "1"]
         assert subprocess.run(command, stderr=theirs, check=False).returncode == 1
-        shown = read_some(ours, 40).decode().replace("\r\x1b[K", "")
+        shown = read_line(ours).replace("\r\x1b[K", "")
         assert shown.startswith("loading \u241b]0;title\u2407error: ?]0;title?: cannot open")
 
         words = ["-z", tokenizer, "--chat", "zephyr", "-n", "2", "-t", "1"]
