@@ -5,6 +5,8 @@
  * a query signed, values are signed and both halves of a weight unsigned.
  *
  *     a quad of integers: | h0 h1 h2 h3 | l0 l1 l2 l3 |
+ *
+ * The sums go through all h, are shifted, and then through all l.
  * SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -14,7 +16,7 @@
 #include "attn_dot.h"
 
 enum {
-    ATTN_DOT_ROWS = 4, /* 4 x 2 sums of h and of l: with more, compilers move them around */
+    ATTN_DOT_ROWS = 7, /* 7 x 2 sums; with more than 16 gcc moves them around */
     ATTN_DOT_WIDTH = 2,
     ATTN_WIDEN_F16 = 0,
     ATTN_EXPS = 4, /* chains of one zmm */
@@ -44,20 +46,12 @@ KR_INLINE __m512i attn_dot_add(enum attn_side side, __m512i sum, __m512i column,
                              : _mm512_dpbusd_epi32(sum, x, column);
 }
 
-KR_INLINE void attn_dot_tile(const size_t rows, const size_t width, const enum attn_side side,
-                             vf *dots, const struct attn_dot *a)
+/* sum += all quads of one half: bytes 0..3 (h) or 4..7 (l) of each. */
+KR_INLINE void attn_dot_half(const size_t rows, const size_t width, const enum attn_side side,
+                             __m512i sum[ATTN_DOT_ROWS][ATTN_DOT_WIDTH], const struct attn_dot *a,
+                             const int16_t *x)
 {
-    __m512i hi[ATTN_DOT_ROWS * ATTN_DOT_WIDTH], lo[ATTN_DOT_ROWS * ATTN_DOT_WIDTH];
-    KR_UNROLL
-    for (size_t r = 0; r < rows; r++) {
-        KR_UNROLL
-        for (size_t j = 0; j < width; j++) {
-            hi[r * width + j] = _mm512_setzero_si512();
-            lo[r * width + j] = _mm512_set1_epi32(a->start[r]);
-        }
-    }
     const uint8_t *b = a->b;
-    const int16_t *x = a->x;
     for (size_t z = 0; z < a->quads; z++, b += a->z_stride, x += 4) {
         __m512i column[ATTN_DOT_WIDTH];
         KR_UNROLL
@@ -65,18 +59,39 @@ KR_INLINE void attn_dot_tile(const size_t rows, const size_t width, const enum a
             column[j] = _mm512_loadu_si512(b + j * a->j_stride);
         KR_UNROLL
         for (size_t r = 0; r < rows; r++) {
-            const __m512i h = attn_dot_bytes(x + r * a->x_stride);
-            const __m512i l = attn_dot_bytes(x + r * a->x_stride + 2);
+            const __m512i bytes = attn_dot_bytes(x + r * a->x_stride);
             KR_UNROLL
-            for (size_t j = 0; j < width; j++) {
-                hi[r * width + j] = attn_dot_add(side, hi[r * width + j], column[j], h);
-                lo[r * width + j] = attn_dot_add(side, lo[r * width + j], column[j], l);
-            }
+            for (size_t j = 0; j < width; j++)
+                sum[r][j] = attn_dot_add(side, sum[r][j], column[j], bytes);
         }
     }
+}
+
+KR_INLINE void attn_dot_tile(const size_t rows, const size_t width, const enum attn_side side,
+                             vf *dots, const struct attn_dot *a)
+{
+    __m512i sum[ATTN_DOT_ROWS][ATTN_DOT_WIDTH];
     KR_UNROLL
-    for (size_t i = 0; i < rows * width; i++)
-        dots[i] = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(hi[i], 8), lo[i]));
+    for (size_t r = 0; r < rows; r++) {
+        KR_UNROLL
+        for (size_t j = 0; j < width; j++)
+            sum[r][j] = _mm512_setzero_si512();
+    }
+    attn_dot_half(rows, width, side, sum, a, a->x);
+    KR_UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        KR_UNROLL
+        for (size_t j = 0; j < width; j++)
+            sum[r][j] =
+                _mm512_add_epi32(_mm512_slli_epi32(sum[r][j], 8), _mm512_set1_epi32(a->start[r]));
+    }
+    attn_dot_half(rows, width, side, sum, a, a->x + 2);
+    KR_UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        KR_UNROLL
+        for (size_t j = 0; j < width; j++)
+            dots[r * width + j] = _mm512_cvtepi32_ps(sum[r][j]);
+    }
 }
 
 #include "attn.tmpl.h"

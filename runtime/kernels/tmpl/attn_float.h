@@ -59,7 +59,8 @@ KR_INLINE void attn_scores_tile(const size_t rows, const size_t width, enum kern
 KR_INLINE void attn_scores_float(const size_t rows, enum kern_kvtype type,
                                  const struct attn_tile *t)
 {
-    const size_t width = attn_width(rows), dim = t->kv.head_dim;
+    /* With enough chains, block by block: a core fetches one stream best. */
+    const size_t width = rows >= 3 ? 1 : attn_width(rows), dim = t->kv.head_dim;
     for (size_t r = 0; r < rows; r++)
         memcpy(t->queries + r * dim, t->q[r], dim * sizeof(float));
     const size_t end = (t->all.pos1 + KERN_LANES - 1) / KERN_LANES;
