@@ -115,7 +115,7 @@ ifeq ($(QEMU_CPU),)
 unexport QEMU_CPU
 endif
 
-.PHONY: all test kernels units e2e lib fuzz quickstart check bootstrap clean compdb emulate $(guards)
+.PHONY: FORCE all test kernels units e2e lib fuzz quickstart check bootstrap clean compdb emulate $(guards)
 .SECONDARY:
 all: $(programs) $(tests)
 lib: $(B)/libkrafla.so

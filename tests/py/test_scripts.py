@@ -147,3 +147,16 @@ def test_a_header_without_a_version_is_named(
     (tmp_path / "ml.h").write_text('#define ML_VERSION "1.2"\n')
     with pytest.raises(project.ReleaseError, match=r"^ml\.h: no line #define ML_VERSION"):
         project.version()
+
+
+def test_make_builds_an_object_again_when_its_flags_change(tmp_path: Path) -> None:
+    """The flags are in a file that every object depends on."""
+    variables = ["ISA=scalar", f"B={tmp_path}"]
+    goal = f"{tmp_path}/obj/runtime/core/error.o"
+    sizes = []
+    for flags in ("-DNDEBUG", "-DNDEBUG", "-g"):
+        made = [*variables, f"EXTRA_CFLAGS={flags}", goal]
+        subprocess.run(["make", "-s", *made], cwd=compdb.ROOT, check=True)
+        sizes.append((Path(goal).stat().st_mtime_ns, Path(goal).stat().st_size))
+    assert sizes[0] == sizes[1], "nothing changed, and yet it was made again"
+    assert sizes[2] != sizes[1], "other flags, and yet it was not made again"
