@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 from typing import NoReturn, Protocol
@@ -44,6 +45,11 @@ class NotRun(Protocol):
     def __call__(self, reason: str) -> NoReturn:
         """Leave the test out."""
         ...
+
+
+def pytest_configure() -> None:
+    """Let the programs under test see Ctrl-C; a shell's background jobs inherit it as ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def runs_here(build: Path) -> bool:
