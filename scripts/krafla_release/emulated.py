@@ -97,9 +97,8 @@ class Outcome:
     def line(self) -> str:
         """The row of the report."""
         verdict = f"FAILED: {self.wrong}" if self.wrong else "ok"
-        return (
-            f"  {self.cpu.model:24} {self.isa.name:14} {self.seconds:6.1f} s  {self.did}: {verdict}"
-        )
+        where = f"{self.isa.name:14} on {self.cpu.model}"
+        return f"  {where:44} {self.seconds:6.1f} s  {self.did}: {verdict}"
 
 
 def words(cpu: Cpu) -> list[str]:
@@ -181,7 +180,7 @@ def compare_hashes(outcomes: list[Outcome]) -> list[Outcome]:
 def run_cell(cpu: Cpu, isa: isas.Isa) -> Outcome:
     """Run one build on one CPU and report it."""
     outcome = guard(cpu, isa) if lacking(cpu, isa) else fitting(cpu, isa)
-    print(outcome.line, flush=True)
+    print(f"{outcome.line}\n", end="", flush=True)  # in one piece beside the other lane's
     return outcome
 
 
