@@ -219,6 +219,7 @@ void kern_attend(const struct kern_parts *out, const struct kern_queries *in,
     const size_t rows = in->tokens * in->heads, tiles = (rows + most - 1) / most;
     for (size_t i = 0; i < tiles; i++) {
         const size_t row0 = rows * i / tiles, row1 = rows * (i + 1) / tiles;
+        t.first = i == 0;
         attn_take(&t, out, in, row0, row1, base);
         if (t.kv.type == KERN_KV_F32)
             attn_tile_f32(row1 - row0, &t);

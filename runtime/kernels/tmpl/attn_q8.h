@@ -117,6 +117,8 @@ KR_INLINE void attn_values_q8(const size_t rows, const struct attn_tile *t, cons
                          .z_stride = 4 * attn_round(dim),
                          .j_stride = 4 * KERN_LANES,
                          .quads = (t->all.pos1 + 3) / 4 - quad0};
+    if (t->first && ATTN_DOT_WIDTH * KERN_LANES < dim)
+        attn_touch((const uint8_t *)t->kv.v + quad0 * a.z_stride, a.quads * a.z_stride);
     size_t d = 0;
     for (; d + (ATTN_DOT_WIDTH - 1) * KERN_LANES < dim; d += ATTN_DOT_WIDTH * KERN_LANES)
         attn_values_q8_tile(rows, ATTN_DOT_WIDTH, t, &a, unit, d);

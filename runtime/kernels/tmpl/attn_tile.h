@@ -17,11 +17,13 @@ enum {
     ATTN_WIDTH = 4,                            /* most vectors of a tile beside its rows */
     ATTN_MOST = 7,                             /* most rows of any tile; 7 cases are written out */
     ATTN_CHUNK = 64, /* positions whose V stays in L1 while the tiles of a row take turns */
+    ATTN_LINE = 64,  /* bytes that memory delivers at once */
 };
 
 struct attn_tile {
     struct kern_kv kv; /* the segment */
     float scale, cap;
+    bool first;          /* of the call: K and V may not be in the core's cache yet */
     float *scores;       /* [rows][KERN_SEGMENT]: scores, then weights */
     float *queries;      /* [rows][head_dim] */
     int16_t *ints;       /* [rows][KERN_SEGMENT]: weights as integers (attn_q8.h) */
@@ -54,6 +56,14 @@ KR_INLINE void attn_store_o(float *p, vf v, size_t left)
         vf_store_n(p, v, left);
     else
         vf_store(p, v);
+}
+
+/* Read memory in order, before passes that each take a part of every row: a core fetches one stream
+ * much faster than pieces of it. */
+KR_INLINE void attn_touch(const void *p, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += ATTN_LINE)
+        (void)((const volatile uint8_t *)p)[i];
 }
 
 /* The cache from position `base` on. */
