@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # What should be equal if the two are to be compared.
 CONDITIONS = ("cpu", "isa", "model", "kv", "batch", "packed")
+# Tokens per second or nanoseconds: what lies outside was not measured, and may have no ratio.
+PLAUSIBLE = (1e-9, 1e15)
 
 
 class CompareError(Exception):
@@ -68,36 +70,57 @@ class Row:
         return "slower" if self.new.high < self.old.low else ""
 
 
-def speed_of_rate(stat: dict[str, float]) -> Speed:
+def printable(value: object) -> str:
+    """Return a name of a file as one line that cannot command the terminal."""
+    return "".join(c if c.isprintable() else "?" for c in str(value))
+
+
+def quartiles(stat: dict[str, Any]) -> tuple[float, float, float]:
+    """Return (low, median, high), or raise TypeError if they cannot be that."""
+    numbers = [stat[name] for name in ("low", "median", "high")]
+    for number in numbers:
+        if type(number) not in (int, float) or not PLAUSIBLE[0] < number < PLAUSIBLE[1]:
+            raise TypeError
+    low, median, high = map(float, numbers)
+    if not low <= median <= high:
+        raise TypeError
+    return low, median, high
+
+
+def speed_of_rate(stat: dict[str, Any]) -> Speed:
     """Return tokens per second as they are."""
-    return Speed(stat["median"], stat["low"], stat["high"], f"{stat['median']:.2f} tok/s")
+    low, median, high = quartiles(stat)
+    return Speed(median, low, high, f"{median:.2f} tok/s")
 
 
-def speed_of_time(stat: dict[str, float]) -> Speed:
+def speed_of_time(stat: dict[str, Any]) -> Speed:
     """Return the inverse of nanoseconds: a short time is a high speed."""
-    return Speed(1 / stat["median"], 1 / stat["high"], 1 / stat["low"], f"{stat['median']:.0f} ns")
+    low, median, high = quartiles(stat)
+    return Speed(1 / median, 1 / high, 1 / low, f"{median:.0f} ns")
 
 
 def speeds(document: dict[str, Any]) -> Iterator[tuple[str, Speed]]:
     """Yield (case, speed) of a document of either kind."""
     for row in document["results"]:
         if document["kind"] == "kernels":
-            yield row["case"], speed_of_time(row["ns"])
+            yield printable(row["case"]), speed_of_time(row["ns"])
             continue
         for test in ("prefill", "decode"):
             case = f"{test} {row[test]['tokens']}, depth {row['depth']}, threads {row['threads']}"
-            yield case, speed_of_rate(row[test])
+            yield printable(case), speed_of_rate(row[test])
 
 
 def load(path: Path) -> Result:
     """Read one file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        conditions = {name: str(document[name]) for name in CONDITIONS if name in document}
+        if document["kind"] not in ("model", "kernels"):
+            raise TypeError
+        conditions = {name: printable(document[name]) for name in CONDITIONS if name in document}
         return Result(document["kind"], conditions, dict(speeds(document)))
-    except (OSError, ValueError) as error:
-        raise CompareError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ZeroDivisionError):
+    except OSError as error:
+        raise CompareError(f"{path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise CompareError(f"{path}: not written by this version's ml_bench --json") from None
 
 
@@ -106,12 +129,13 @@ def pair(old: Result, new: Result) -> list[Row]:
     if old.kind != new.kind:
         raise CompareError(f"one file is of {old.kind}, the other of {new.kind}")
     rows = [
-        Row(case, old.speeds[case], new.speeds[case]) for case in new.speeds.keys() & old.speeds
+        Row(case, old.speeds[case], speed)
+        for case, speed in new.speeds.items()
+        if case in old.speeds
     ]
     if not rows:
         raise CompareError("the two files have no case in common")
-    order = list(new.speeds)
-    return sorted(rows, key=lambda row: order.index(row.case))
+    return rows
 
 
 def report(old: Result, new: Result, rows: Sequence[Row]) -> Iterator[str]:
@@ -133,6 +157,14 @@ def report(old: Result, new: Result, rows: Sequence[Row]) -> Iterator[str]:
                 yield f"only in the {name} file: {case}"
 
 
+def ratio(text: str) -> float:
+    """Return the number of --fail-below; nan would let everything pass."""
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError
+    return value
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the comparison; 1 if a case fell below the limit, 2 if there is nothing to compare."""
     parser = argparse.ArgumentParser(
@@ -141,7 +173,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("old", type=Path, metavar="OLD.json")
     parser.add_argument("new", type=Path, metavar="NEW.json")
     parser.add_argument(
-        "--fail-below", type=float, metavar="RATIO", help="exit 1 if a marked ratio is below this"
+        "--fail-below",
+        type=ratio,
+        default=0.0,
+        metavar="RATIO",
+        help="exit 1 if a marked ratio is below this",
     )
     args = parser.parse_args(argv)
     try:
@@ -152,10 +188,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     for line in report(old, new, rows):
         print(line)
-    limit = args.fail_below or 0.0
-    failed = [row for row in rows if row.mark == "slower" and row.ratio < limit]
+    failed = [row for row in rows if row.mark == "slower" and row.ratio < args.fail_below]
     for row in failed:
-        print(f"error: {row.case}: {row.ratio:.3f} is below {limit}", file=sys.stderr)
+        below = f"{row.ratio:.3f} is below {args.fail_below}"
+        print(f"error: {row.case}: {below}", file=sys.stderr)
     return int(bool(failed))
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,40 @@ def test_another_file_is_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other.json"
-    for text in ("{}", "[", "[]"):
+    for text in ("", "{}", "[", "[]", "[" * 100_000, "9" * 10_000):
         other.write_text(text)
         assert bench_compare.main([str(other), str(other)]) == 2
         assert str(other) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "bad", ["NaN", "Infinity", "-1", "0", "1e308", "1" + "0" * 400, '"1"', "null", "true", "[]"]
+)
+@pytest.mark.parametrize("number", ["median", "low", "high"])
+@pytest.mark.parametrize("name", ["model_old", "kernels_old"])
+def test_what_is_no_speed_is_refused_by_name(
+    name: str, number: str, bad: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (DATA / f"{name}.json").read_text()
+    other = tmp_path / "other.json"
+    other.write_text(re.sub(rf'"{number}": [0-9.]+', f'"{number}": {bad}', text))
+    good = str(DATA / f"{name}.json")
+    for pair in ([str(other), good], [good, str(other)]):
+        assert bench_compare.main(pair) == 2
+        assert capsys.readouterr().err.startswith(f"error: {other}: not written by")
+
+
+def test_names_of_a_file_do_not_command_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.json"
+    text = (DATA / "model_old.json").read_text()
+    other.write_text(text.replace("random-1", r"a\u001b[31m\n\ud800b"))
+    assert bench_compare.main([str(other), str(DATA / "model_old.json")]) == 0
+    assert "model: a?[31m??b before, random-1 now\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("limit", ["nan", "-1", "inf", "x"])
+def test_a_limit_that_no_ratio_can_miss_is_refused(limit: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        compare("model_old", "model_new", "--fail-below", limit)
