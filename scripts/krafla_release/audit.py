@@ -5,7 +5,7 @@
 
 A program is static and has no memory that is both writable and executable.  Objects of
 runtime/kernels/<isa> use what their row of isas.txt asks for, all others the least CPU of the
-architecture: the guard must run everywhere.  What is not built is left out.
+architecture: the guard must run everywhere.  What is not built is listed as not run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import isas
-from krafla_release import build, instructions, windows
+from krafla_release import build, instructions, testing, windows
 from krafla_release.archives import programs
 from krafla_release.project import ROOT, ReleaseError, exit_code
 
@@ -99,16 +99,16 @@ def audit(isa: isas.Isa, directory: Path) -> list[str]:
     return faults + list(object_faults(isa, directory))
 
 
-def built() -> dict[str, tuple[isas.Isa, Path]]:
-    """Return the release builds that are there, by the names of their directories."""
-    rows = isas.load(built=True)
-    places = [(isa, build.build_dir(isa)) for isa in rows]
-    places += [(isa, windows.build_dir(isa)) for isa in windows.rows()]
-    return {
-        place.name: (isa, place)
-        for isa, place in places
-        if any((place / f"{programs()[0]}{suffix}").is_file() for suffix in ("", ".exe"))
-    }
+def places() -> dict[str, tuple[isas.Isa, Path]]:
+    """Return the release builds by the names of their directories, be they built or not."""
+    found = [(isa, build.build_dir(isa)) for isa in isas.load(built=True)]
+    found += [(isa, windows.build_dir(isa)) for isa in windows.rows()]
+    return {place.name: (isa, place) for isa, place in found}
+
+
+def is_built(place: Path) -> bool:
+    """Return whether a build is there."""
+    return any((place / f"{programs()[0]}{suffix}").is_file() for suffix in ("", ".exe"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -118,18 +118,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     def work() -> None:
-        there = built()
+        known = places()
+        there = [name for name, (_, place) in known.items() if is_built(place)]
         unknown = [name for name in args.build if name not in there]
         if unknown or not there:
-            raise ReleaseError(
-                f"{' '.join(unknown) or 'nothing'} is built; there are: {list(there)}"
-            )
+            raise ReleaseError(f"{' '.join(unknown) or 'nothing'} is built; there are: {there}")
         wrong = 0
         for name in args.build or there:
-            faults = audit(*there[name])
+            faults = audit(*known[name])
             wrong += bool(faults)
             print(f"  {name:28} {'FAILED' if faults else 'ok'}", flush=True)
             print(*(f"    {fault}\n" for fault in faults), sep="", end="")
+        for name in known:
+            if not args.build and name not in there:
+                testing.not_run(f"audit of {name}", "not built")
         if wrong:
             raise ReleaseError(f"{wrong} builds hold what they must not")
 

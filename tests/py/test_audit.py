@@ -159,3 +159,16 @@ def test_audit_refuses_a_library_that_not_every_windows_has() -> None:
 def test_audit_of_what_is_not_built_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert audit.main(["no-such-build"]) == 1
     assert "no-such-build is built; there are" in capsys.readouterr().err
+
+
+def test_audit_lists_what_is_not_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    isa = isas.load("x86_64")[0]
+    places = {"here": (isa, tmp_path / "here"), "gone": (isa, tmp_path / "gone")}
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "ml_run").touch()
+    monkeypatch.setattr(audit, "places", lambda: places)
+    monkeypatch.setattr(audit, "audit", lambda *_: [])
+    assert audit.main([]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["not run: audit of gone: not built"]
