@@ -164,11 +164,12 @@ def known_here(cpu: Cpu) -> Cpu:
 
 
 def compare_hashes(outcomes: list[Outcome]) -> list[Outcome]:
-    """Mark the results that differ from the first of their arithmetic class."""
+    """Mark the results that differ from the first right one of their arithmetic class."""
     first: dict[bool, str] = {}
     checked = []
     for outcome in outcomes:
-        want = first.setdefault(outcome.isa.fused, outcome.hash) if outcome.hash else ""
+        known = outcome.hash and not outcome.wrong
+        want = first.setdefault(outcome.isa.fused, outcome.hash) if known else outcome.hash
         if want != outcome.hash:
             wrong = f"hash {outcome.hash}, its class has {want}"
             checked.append(dataclasses.replace(outcome, wrong=wrong))

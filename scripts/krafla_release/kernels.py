@@ -38,15 +38,18 @@ class Checked:
 
 def check(command: Sequence[str | Path]) -> Checked:
     """Run checkkern by a command that may begin with an emulator."""
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Checked(0, "", f"hangs: stopped after {SECONDS} s")
     return judge(str(command[0]), done.returncode, done.stdout, done.stderr)
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import shutil
@@ -189,3 +190,9 @@ def test_a_hash_is_compared_within_its_class_only() -> None:
 def test_an_excused_run_has_no_hash_to_compare() -> None:
     outcomes = [outcome("avx2", ""), outcome("scalar_fused", "c")]
     assert [item.wrong for item in emulated.compare_hashes(outcomes)] == ["", ""]
+
+
+def test_a_wrong_result_is_no_measure_for_the_others_and_keeps_its_reason() -> None:
+    wrong = dataclasses.replace(outcome("avx2", "a"), wrong="norm n=7")
+    outcomes = [wrong, outcome("scalar_fused", "c")]
+    assert [item.wrong for item in emulated.compare_hashes(outcomes)] == ["norm n=7", ""]

@@ -172,3 +172,8 @@ def test_fastest_is_the_first_build_that_runs_here(
         fake_build(tmp_path / isa.name, 3)
     with pytest.raises(ReleaseError, match="no build in runtime"):
         testing.fastest()
+
+
+def test_checkkern_that_hangs_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "SECONDS", 0.1)
+    assert kernels.check(["sleep", "60"]).wrong == "hangs: stopped after 0.1 s"
