@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import isas
 from krafla_release import build, package, project, quickstart
 from krafla_release.project import ROOT, ReleaseError, exit_code, output, run
-from krafla_release.testing import VNNIRUN, not_run, runs_here, vnnirun
+from krafla_release.testing import VNNIRUN, not_run, vnnirun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +59,11 @@ class Release:
     def native(self) -> bool:
         """Whether this machine is of the archive's architecture."""
         return self.archive.arch == build.host_arch()
+
+    def fits(self, isa: isas.Isa) -> bool:
+        """Return whether this CPU can run a build of the archive."""
+        probe: list[str | Path] = [self.home / "bin" / f"ml_run-{isa.name}", "--probe"]
+        return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
     def call(
         self,
@@ -137,13 +142,7 @@ def smoke_native(release: Release) -> None:
     fitting = []
     for isa in release.rows:
         chosen = {"KRAFLA_ISA": isa.name}
-        probe = subprocess.run(
-            [release.home / "bin" / f"ml_run-{isa.name}", "--probe"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if probe.returncode:
+        if not release.fits(isa):
             refused = release.call("ml_run", release.model, "--tokens", "1", code=3, env=chosen)
             if not refused.stderr.startswith("error: CPU lacks "):
                 raise ReleaseError(f"{isa.name} refused without a reason: {refused.stderr!r}")
@@ -163,7 +162,7 @@ def smoke_native(release: Release) -> None:
 
 def smoke_levels(release: Release) -> None:
     """Let the launcher choose on this CPU with the features of each faster one hidden, and run."""
-    fitting = [isa for isa in release.rows if isa.cpu == VNNIRUN or runs_here(isa) is None]
+    fitting = [isa for isa in release.rows if isa.cpu == VNNIRUN or release.fits(isa)]
     for isa in fitting:
         runner = vnnirun(isa.name)
         if isa.cpu == VNNIRUN and "--fast" not in runner:
