@@ -27,7 +27,7 @@ enum {
     CAVE_AT = 0x10000000, /* above static programs, within the reach of a jump */
 };
 
-/* What stands for cpuid in a changed program: daa and das, which 64-bit mode does not have. */
+/* What stands for cpuid in a changed program: two opcodes that 64-bit mode does not have. */
 static const uint8_t cpuid_bytes[] = {0x0f, 0xa2}, trap_bytes[] = {0x27, 0x2f};
 
 void give_up(const char *fmt, ...)
