@@ -96,7 +96,7 @@ checks  := $(wildcard tests/kernels/*.c)
 units   := $(wildcard tests/unit/*.c)
 exe      := $(if $(system),.exe)
 programs := $(patsubst runtime/cli/%.c,$(B)/%$(exe),$(wildcard runtime/cli/ml_*.c))
-# The tests need POSIX: of Windows the programs are built, and tests/py/test_windows.py runs them.
+# The tests need POSIX: of Windows the programs are built, and nox -s windows runs them.
 tests    := $(if $(system),,$(patsubst tests/unit/%.c,$(B)/%,$(units)) $(if $(checks),$(B)/checkkern))
 fuzzers  := $(patsubst tests/fuzz/%.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 

@@ -97,7 +97,7 @@ def smoke(session: nox.Session) -> None:
 
 @nox.session
 def cmake(session: nox.Session) -> None:
-    """Build with CMake by GCC and Clang, and run the tests; `-- --all` takes every x86 row."""
+    """Build with CMake by GCC and Clang, and run the tests; `-- --all` takes every row."""
     session.run(PYTHON, "-m", "krafla_release.cmake", *session.posargs, env=ENV)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Measure Krafla and llama.cpp side by side: same machine, same run, same weight formats.
 
-    python3 scripts/compare_llamacpp.py --rounds 5 --json docs/comparison.json
-    python3 scripts/compare_llamacpp.py --from docs/comparison.json --update docs/comparison.md
-    python3 scripts/compare_llamacpp.py --from docs/comparison.json --plot docs/comparison.svg
+    .venv/bin/python scripts/compare_llamacpp.py --rounds 5 --json RESULT.json
+    .venv/bin/python scripts/compare_llamacpp.py --from RESULT.json --update docs/comparison.md
+    .venv/bin/python scripts/compare_llamacpp.py --from RESULT.json --plot docs/comparison.svg
 
 The first makes the models, builds both programs at every level (scripts/peers.py; ours as it is
 released), alternates them round by round and prints the ratios of the medians, the share of this

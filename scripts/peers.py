@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """llama.cpp at the level of each of our x86 builds, and what is published of ik_llama.cpp.
 
-    python3 scripts/peers.py avx2 sse2
+    .venv/bin/python scripts/peers.py avx2 sse2
 
 Builds llama-bench from the newest llama-cpp-python source distribution under build/peers, once per
 level. ik_llama.cpp has no such distribution: its speed enters as a ratio to llama.cpp, measured on

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Draw the chart of docs/comparison.md: how many times llama.cpp's speed, by instruction set.
 
-    python3 scripts/compare_llamacpp.py --from docs/comparison.json --plot docs/comparison.svg
+    .venv/bin/python scripts/compare_llamacpp.py --from RESULT.json --plot docs/comparison.svg
 
 The same numbers give the same bytes: no date, no random ids, text as text.
 """

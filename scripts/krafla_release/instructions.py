@@ -21,7 +21,6 @@ BRINGS = {
     "avx2": {"avx"},
     "avx512-vnni": {"avx512"},
     "avx512f": {"avx512"},
-    "sve": {"sve"},
 }
 
 LEGACY_PREFIXES = frozenset(bytes.fromhex("2e363e2664656667f0f2f3"))

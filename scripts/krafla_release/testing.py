@@ -84,8 +84,7 @@ def runners(isa: isas.Isa) -> list[list[str]]:
     reason = runs_here(isa)
     if reason is None:
         return [[]]
-    tool = "ptrace" if isa.cpu == VNNIRUN else isas.EMULATORS[isa.arch]
-    if isa.cpu is None or (isa.cpu != VNNIRUN and not shutil.which(tool)):
+    if isa.cpu is None or (isa.cpu != VNNIRUN and not shutil.which(isas.EMULATORS[isa.arch])):
         raise ReleaseError(reason)
     return [emulator(isa, cpu) for cpu in isa.cpus]
 

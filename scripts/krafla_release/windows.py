@@ -143,7 +143,8 @@ def check() -> None:
     """Build and run what can be."""
     name = compiler()
     if name is None or build.host_arch() != "x86_64":
-        testing.not_run("the Windows builds", f"{PREFIX}gcc-posix not installed")
+        reason = f"{PREFIX}gcc-posix not installed" if name is None else "this machine is no x86_64"
+        testing.not_run("the Windows builds", reason)
         return
     build_all(name)
     run_all()
