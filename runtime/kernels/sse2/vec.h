@@ -160,26 +160,35 @@ KR_INLINE float vf_amax(vf v)
 
 /* Eight f16 as the high halves of f32: exponent and top of the mantissa moved into place and rebiased
  * by 112.  Exact, except that an exponent of 0 counts as -15 with an implicit one: 2^-15 (1 +
- * m/1024), where the value is 2^-14 m/1024. */
+ * m/1024), where the value is 2^-14 m/1024; and one of 31 as 16: 2^16 (1 + m/1024), where it is
+ * infinity or NaN. */
 KR_INLINE __m128i vf_from_f16_high(__m128i h)
 {
     const __m128i bits = _mm_and_si128(_mm_srai_epi16(h, 3), _mm_set1_epi16((short)0x8FFF));
     return _mm_add_epi16(bits, _mm_set1_epi16(112 << 7));
 }
 
-/* Where the exponent is 0, twice that number minus 2^-14 is right: exact, and no f32 denormal on
- * the way, which DAZ would turn into 0. */
-KR_INLINE __m128 vf_from_f16_small(__m128 v)
+/* Those numbers put right.  For an exponent of 0 twice the number minus 2^-14: exact, and no f32
+ * denormal on the way, which DAZ would turn into 0.  For one of 31 all bits of the exponent. */
+KR_INLINE __m128 vf_from_f16_ends(__m128 v)
 {
     const __m128 sign = _mm_and_ps(v, _mm_set1_ps(-0.0f)), magnitude = _mm_xor_ps(v, sign);
     const __m128 small = _mm_cmplt_ps(magnitude, _mm_set1_ps(0x1p-14f));
+    const __m128 large = _mm_cmpge_ps(magnitude, _mm_set1_ps(0x1p16f));
     const __m128 one = _mm_or_ps(sign, _mm_set1_ps(0x1p-14f));
-    return _mm_add_ps(v, _mm_and_ps(small, _mm_sub_ps(v, one)));
+    const __m128 ones = _mm_castsi128_ps(_mm_set1_epi32(0xFF << 23));
+    v = _mm_add_ps(v, _mm_and_ps(small, _mm_sub_ps(v, one)));
+    return _mm_or_ps(v, _mm_and_ps(large, ones));
+}
+
+/* One more than the exponents of halves, at their place, except that 31 becomes 0. */
+KR_INLINE __m128i vf_f16_exponents(__m128i h)
+{
+    return _mm_and_si128(_mm_add_epi16(h, _mm_set1_epi16(1 << 10)), _mm_set1_epi16(0x7C00));
 }
 
 KR_INLINE vf vf_load_f16(const uint16_t *p)
 {
-    const __m128i exponent = _mm_set1_epi16(0x7C00);
     const __m128i h0 = _mm_loadu_si128((const __m128i *)p);
     const __m128i h1 = _mm_loadu_si128((const __m128i *)(p + 8));
     const __m128i low0 = _mm_slli_epi16(h0, 13), high0 = vf_from_f16_high(h0);
@@ -188,9 +197,9 @@ KR_INLINE vf vf_load_f16(const uint16_t *p)
                   _mm_castsi128_ps(_mm_unpackhi_epi16(low0, high0)),
                   _mm_castsi128_ps(_mm_unpacklo_epi16(low1, high1)),
                   _mm_castsi128_ps(_mm_unpackhi_epi16(low1, high1))};
-    const __m128i least = _mm_min_epi16(_mm_and_si128(h0, exponent), _mm_and_si128(h1, exponent));
-    if (KR_UNLIKELY(_mm_movemask_epi8(_mm_cmpeq_epi16(least, _mm_setzero_si128()))))
-        return VF_EACH1(vf_from_f16_small, v);
+    const __m128i least = _mm_min_epi16(vf_f16_exponents(h0), vf_f16_exponents(h1));
+    if (KR_UNLIKELY(_mm_movemask_epi8(_mm_cmplt_epi16(least, _mm_set1_epi16(2 << 10)))))
+        return VF_EACH1(vf_from_f16_ends, v);
     return v;
 }
 
