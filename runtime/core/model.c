@@ -117,8 +117,10 @@ static krafla_status load_matrices(struct krafla_model *m, const char *path,
         st = kr_envelope_verify(&m->file.file, path, &progress, err);
     if (st == KRAFLA_OK)
         st = kr_model_pack(m, path, threads, &progress, err);
-    if (st == KRAFLA_OK && o->pack == KRAFLA_PACK_CACHE)
+    if (st == KRAFLA_OK && o->pack == KRAFLA_PACK_CACHE) {
         kr_packcache_save(m, path, &progress);
+        kr_progress_end(&progress); /* if it could not be written */
+    }
     return st;
 }
 

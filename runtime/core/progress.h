@@ -21,4 +21,11 @@ static inline void kr_progress_add(struct kr_progress *p, uint64_t bytes)
     p->tell(p->arg, p->done, p->total);
 }
 
+/* Nothing of what is left will be done. */
+static inline void kr_progress_end(struct kr_progress *p)
+{
+    if (p->done < p->total)
+        kr_progress_add(p, p->total - p->done);
+}
+
 #endif

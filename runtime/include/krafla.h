@@ -67,8 +67,9 @@ typedef struct krafla_model_options {
     uint32_t struct_size; /* set by krafla_model_defaults() */
     int32_t pack;         /* KRAFLA_PACK_MEMORY, _NONE or _CACHE (MODEL.pk<G> beside the file) */
     int32_t n_threads;    /* for packing; 0: krafla_default_threads() */
-    /* Told now and then, by the opening thread, how many bytes of all that have to be read and
-     * written are done; the last time done is total.  NULL: nobody is told. */
+    /* Told now and then, by the opening thread and before krafla_model_open returns, how many
+     * bytes of all that have to be read and written are done; if it succeeds, the last time done
+     * is total.  NULL: nobody is told. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     void *progress_arg;
 } krafla_model_options;
