@@ -11,6 +11,7 @@
 enum {
     TOKENS = 16,           /* of a group at most: each has parts of all segments */
     CHUNKS_PER_THREAD = 4, /* so that a slow thread can be helped */
+    SCRATCH_ALIGN = 64,    /* kern_attend's */
 };
 
 struct attention {
@@ -174,7 +175,8 @@ void kr_attention_lay_out(struct kr_forward *f, struct kr_arena *a)
     const size_t in_flight = threads * f->group_tokens,
                  slots = in_flight > heads ? in_flight : heads;
 
-    f->attend_stride = kern_attend_bytes(f->kv->type, head_dim);
+    f->attend_stride = kern_attend_bytes(f->kv->type, head_dim) + SCRATCH_ALIGN - 1;
+    f->attend_stride -= f->attend_stride % SCRATCH_ALIGN;
     f->attend = kr_arena_take(a, threads, f->attend_stride);
     f->part_o = kr_arena_take(a, slots * f->segments, group * head_dim * sizeof(float));
     f->part_ml = kr_arena_take(a, slots * f->segments, 2 * group * sizeof(float));
