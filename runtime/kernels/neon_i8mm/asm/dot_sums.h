@@ -136,7 +136,7 @@ KR_INLINE void dot_sums_one(enum kern_wtype wtype, int32x4_t sums[4], const uint
 #define DOT_PAIRS(bits)                                                                            \
     "1: subs %[n], %[n], #1\n\t" DOT_PAIR_LOAD DOT_PAIR_DOTS DOT_PAIR_SCALE(bits) "b.ne 1b\n\t"
 
-#define DOT_PAIR_POINTERS [sums] "+r"(sums), [q] "+r"(q), [d] "+r"(d), [n] "+r"(n)
+#define DOT_PAIR_POINTERS [sums] "+&r"(sums), [q] "+&r"(q), [d] "+&r"(d), [n] "+&r"(n)
 #define DOT_PAIR_WEIGHTS                                                                           \
     [a0] "w"(r->w[0][0]), [a1] "w"(r->w[0][1]), [a2] "w"(r->w[0][2]), [a3] "w"(r->w[0][3]),        \
         [b0] "w"(r->w[1][0]), [b1] "w"(r->w[1][1]), [b2] "w"(r->w[1][2]), [b3] "w"(r->w[1][3]),    \

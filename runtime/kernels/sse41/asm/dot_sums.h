@@ -67,7 +67,7 @@ KR_INLINE void dot_nibbles(struct dot_sums *s, const uint8_t *quads, const int8_
     __m128i s0 = s->row[0], s1 = s->row[1], s2 = s->row[2], s3 = s->row[3];
     __asm__(DOT_NIBBLE_QUAD("0", "0x00") DOT_NIBBLE_QUAD("1", "0x55") DOT_NIBBLE_QUAD("2", "0xAA")
                 DOT_NIBBLE_QUAD("3", "0xFF")
-            : [s0] "+x"(s0), [s1] "+x"(s1), [s2] "+x"(s2), [s3] "+x"(s3)
+            : [s0] "+&x"(s0), [s1] "+&x"(s1), [s2] "+&x"(s2), [s3] "+&x"(s3)
             : [w] "r"(quads), [x] "r"(x), [nibble] "x"(nibble), "m"(*(const uint8_t(*)[256])quads),
               "m"(*(const int8_t(*)[KERN_BLOCK])x)
             : "xmm8", "xmm9", "xmm10", "xmm11", "xmm14", "xmm15");
