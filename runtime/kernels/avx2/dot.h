@@ -19,6 +19,7 @@
 #include <isa.h>
 #include <vec.h>
 
+#include "dot_scale.h"
 #include "gather_x86.h"
 #include "kernels.h"
 #include "stream_x86.h"
@@ -125,12 +126,6 @@ KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct
 {
     stream_ahead(quads);
     return wtype == KERN_Q4 ? dot_block_q4(quads, a, at) : dot_block_q8(quads, a, at);
-}
-
-/* sums[16] of a column gain its dots: one step of the float chain. */
-KR_INLINE void dot_scale(float *sums, vf dot, vf scale, float d)
-{
-    vf_store(sums, vf_fma(vf_mul(scale, vf_set1(d)), dot, vf_load(sums)));
 }
 
 /* ---- many columns -------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include <vec.h>
 
 #include "acts_vnni.h"
+#include "dot_scale.h"
 #include "gather_x86.h"
 #include "kernels.h"
 #include "stream_x86.h"
@@ -106,10 +107,8 @@ KR_INLINE void dot_block_cols(enum kern_wtype wtype, float *sums, const uint8_t 
                               const struct dot_acts *a, size_t at, size_t n)
 {
     const struct dot_weights u = dot_unpack(wtype, quads);
-    for (size_t c = 0; c < n; c++, sums += 16) {
-        const vf d = vf_mul(scale, vf_set1(a->d[at + c]));
-        vf_store(sums, vf_fma(d, dot_column(wtype, &u, a, at + c), vf_load(sums)));
-    }
+    for (size_t c = 0; c < n; c++, sums += 16)
+        dot_scale(sums, dot_column(wtype, &u, a, at + c), scale, a->d[at + c]);
 }
 
 #endif

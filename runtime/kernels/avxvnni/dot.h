@@ -19,6 +19,7 @@
 #include <vec.h>
 
 #include "acts_vnni.h"
+#include "dot_scale.h"
 #include "gather_x86.h"
 #include "kernels.h"
 #include "stream_x86.h"
@@ -111,9 +112,8 @@ KR_INLINE void dot_tile(float *sums, const uint8_t *steps, vf scale, const struc
     }
     KR_UNROLL
     for (int c = 0; c < n; c++) {
-        const vf d = vf_mul(scale, vf_set1(a->d[at + (size_t)c]));
         const vf dot = {_mm256_cvtepi32_ps(lo[c]), _mm256_cvtepi32_ps(hi[c])};
-        vf_store(sums + 16 * c, vf_fma(d, dot, vf_load(sums + 16 * c)));
+        dot_scale(sums + 16 * c, dot, scale, a->d[at + (size_t)c]);
     }
 }
 

@@ -10,6 +10,7 @@
 #include <vec.h>
 
 #include "compiler.h"
+#include "dot_scale.h"
 #include "kernels.h"
 
 KR_INLINE __m128i dot_load(const void *p)
@@ -41,12 +42,6 @@ KR_INLINE vf dot_to_float(const struct dot_sums *s)
 {
     return (vf){_mm_cvtepi32_ps(s->row[0]), _mm_cvtepi32_ps(s->row[1]), _mm_cvtepi32_ps(s->row[2]),
                 _mm_cvtepi32_ps(s->row[3])};
-}
-
-/* sums[16] of a column gain its dots: one step of the float chain. */
-KR_INLINE void dot_scale(float *sums, vf dot, vf scale, float d)
-{
-    vf_store(sums, vf_fma(vf_mul(scale, vf_set1(d)), dot, vf_load(sums)));
 }
 
 /* ---- activations --------------------------------------------------------------------------- */
