@@ -100,8 +100,8 @@ void kr_proc_cgroups(const char *root, const char *controller, kr_proc_visit *vi
         } else if (listed(list, controller)) {
             snprintf(base, sizeof base, "/sys/fs/cgroup/%s", controller);
             visit_up(root, base, path, visit, arg);
-            snprintf(base, sizeof base, "/sys/fs/cgroup/%.64s",
-                     list); /* without the symbolic link */
+            /* where no symbolic link leads from the controller to the group of controllers */
+            snprintf(base, sizeof base, "/sys/fs/cgroup/%.64s", list);
             visit_up(root, base, path, visit, arg);
         }
     }

@@ -20,7 +20,7 @@ KR_INLINE void tile(enum kern_wtype w, enum kern_stype s, float *dst, size_t dst
     }
     KR_UNROLL
     for (int c = 0; c < n; c++)
-        vf_store_n(dst + (col0 + (size_t)c) * dst_stride, sums[c], rows);
+        vf_store_n(dst + (col0 + (size_t)c) * dst_stride, sums[c], rows); /* 16, too: a mask */
 }
 
 /* Columns [0, end): tiles of TILE_COLS, and one of TILE_REST if as many are left. */

@@ -10,8 +10,6 @@
 
 #include "ref.h"
 
-enum { HEAD_DIM_MAX = 512 };
-
 size_t ref_kv_bytes(enum kern_kvtype type)
 {
     static const size_t bytes[] = {4, 2, 1};
@@ -66,7 +64,7 @@ float ref_steps(int32_t *q, const float *x, size_t n)
 
 float ref_score_bits(const float *q, const struct kern_kv *kv, size_t pos, float scale)
 {
-    int32_t steps[HEAD_DIM_MAX], sum = 0;
+    int32_t steps[KERN_Q8_MAX_DIM], sum = 0;
     const float unit = ref_steps(steps, q, kv->head_dim);
     for (size_t d = 0; d < kv->head_dim; d++)
         sum += steps[d] * (int32_t)key(kv, pos, d);
@@ -81,7 +79,7 @@ static double score(const float *q, const struct kern_kv *kv, size_t pos, double
     const size_t dim = kv->head_dim;
     double dot = 0.0, terms = 0.0;
     if (kv->type == KERN_KV_Q8) {
-        int32_t steps[HEAD_DIM_MAX];
+        int32_t steps[KERN_Q8_MAX_DIM];
         const double unit = (double)ref_steps(steps, q, dim) * kv->ks[pos];
         for (size_t d = 0; d < dim; d++)
             dot += steps[d] * key(kv, pos, d) * unit;

@@ -10,7 +10,9 @@
 
 #include "compiler.h"
 
-/* e^x of n vectors, x clamped to [-87, 88]: the result is a normal float, never 0 or infinite.
+enum { EXP_MOST = 4 }; /* vectors side by side */
+
+/* e^x of n <= EXP_MOST vectors, n a constant; x clamped to [-87, 88]: the result is a normal float, never 0 or infinite.
  * Every step is done for all n before the next: a core sees as many chains side by side.
  *
  * x = k*ln2 + r, |r| <= ln2/2; ln2 is split so that k * 0.693359375 is exact
@@ -19,7 +21,7 @@ KR_INLINE void vf_exp_each(const size_t n, vf *x)
 {
     static const float factors[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
                                     1.6666665459e-1f, 5.0000001201e-1f};
-    vf k[4], r[4], p[4];
+    vf k[EXP_MOST], r[EXP_MOST], p[EXP_MOST];
 #define EACH                                                                                       \
     KR_UNROLL                                                                                      \
     for (size_t i = 0; i < n; i++)
