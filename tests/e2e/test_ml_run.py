@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import gen_random
 from made import plain_tokenizer, random_model
 from mlb.envelope import CONTROL
 
@@ -185,6 +186,21 @@ def test_profile_shares_add_up(krafla: Krafla, model: Path) -> None:
 def test_the_kv_type_is_reported(krafla: Krafla, model: Path, kv: str) -> None:
     done = krafla("ml_run", model, "--tokens", TOKENS, "-n", "8", "--kv", kv)
     assert done.stderr.decode().endswith(f"kv: {kv}\n")
+
+
+def test_a_q8_cache_refuses_heads_above_512(krafla: Krafla, tmp_path: Path) -> None:
+    """Sums of 512 products are what fits into 32 bits."""
+    path = tmp_path / "wide.mlb"
+    shape = ("--dim", "32", "--heads", "1", "--kv-heads", "1", "--head-dim", "544", "--layers", "1")
+    made = ("--out", str(path), "--wtype", "q8", "--hidden", "32", "--vocab", str(VOCAB), *shape)
+    assert gen_random.main(made) == 0
+    done = krafla("ml_run", path, "--tokens", TOKENS, "-n", "8", "--kv", "q8")
+    assert done.returncode == 2
+    assert done.stderr.decode() == (
+        "error: a q8 KV cache holds heads of up to 512 elements, this model's have 544: "
+        "use --kv f16\n"
+    )
+    assert krafla("ml_run", path, "--tokens", TOKENS, "-n", "8", "--kv", "f16").returncode == 0
 
 
 # Arguments after the model, and what the one line on stderr must say.  TOK is the tokenizer.

@@ -1,2 +1,3 @@
-/* neon_i8mm/attn.c - as neon.  SPDX-License-Identifier: MIT */
-#include "../neon/attn.c"
+/* neon_i8mm/attn.c - as neon_dotprod.
+ * SPDX-License-Identifier: MIT */
+#include "../neon_dotprod/attn.c"
