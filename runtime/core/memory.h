@@ -5,8 +5,8 @@
 
 #include "error.h"
 
-/* Bytes available without swapping: the system's, or what the control groups leave if that is
- * less.  UINT64_MAX if the system does not tell.  root is put before /proc and /sys: "" except
+/* Bytes available without swapping: the system's, or what the control groups or ulimit -v leave if
+ * that is less.  UINT64_MAX if the system does not tell.  root is put before /proc and /sys: "" except
  * in tests. */
 uint64_t kr_memory_available(const char *root);
 

@@ -1,4 +1,4 @@
-/* memory_posix.c - MemAvailable, and the memory limits of the control groups.
+/* memory_posix.c - MemAvailable, the memory limits of the control groups, and ulimit -v.
  *
  * File pages that a group holds count as available: the kernel drops them first.
  * SPDX-License-Identifier: MIT */
@@ -31,11 +31,25 @@ static void visit(void *arg, const char *root, const char *dir)
                 "total_inactive_file", "total_active_file");
 }
 
+/* ulimit -v bounds addresses, mapped files among them, not memory in use. */
+static void address_space(uint64_t *left, const char *root)
+{
+    uint64_t limit, used_kib = 0;
+    if (!kr_proc_number(root, "/proc", "self/limits", "Max address space", &limit))
+        return; /* "unlimited" is no number */
+    kr_proc_number(root, "/proc", "self/status", "VmSize:", &used_kib);
+    const uint64_t used = used_kib * 1024;
+    const uint64_t rest = limit > used ? limit - used : 0;
+    if (rest < *left)
+        *left = rest;
+}
+
 uint64_t kr_memory_available(const char *root)
 {
     uint64_t left = UINT64_MAX, kib;
     if (kr_proc_number(root, "/proc", "meminfo", "MemAvailable:", &kib))
         left = kib * 1024;
     kr_proc_cgroups(root, "memory", visit, &left);
+    address_space(&left, root);
     return left;
 }

@@ -221,6 +221,16 @@ static void available_memory_is_the_smallest_limit(void)
     EXPECT(kr_memory_available(root) == 800 * 1024);
     put("/sys/fs/cgroup/a/memory.max", "100\n"); /* more in use than allowed */
     EXPECT(kr_memory_available(root) == 0);
+    put("/sys/fs/cgroup/a/memory.max", "max\n");
+    put("/proc/self/limits", "Limit  Soft Limit  Hard Limit  Units\n"
+                             "Max resident set  unlimited  unlimited  bytes\n"
+                             "Max address space  600000  700000  bytes\n");
+    put("/proc/self/status", "Name: x\nVmPeak:  500 kB\nVmSize:     100 kB\n");
+    EXPECT(kr_memory_available(root) == 600000 - 100 * 1024);
+    put("/proc/self/status", "VmSize:  10000 kB\n");
+    EXPECT(kr_memory_available(root) == 0);
+    put("/proc/self/limits", "Max address space  unlimited  unlimited  bytes\n");
+    EXPECT(kr_memory_available(root) == 800 * 1024);
     drop_root();
 }
 
