@@ -16,7 +16,7 @@ static struct {
     int32_t n, prefill, batch, kv, reps;
     const char *threads, *depths, *only;
     bool prefill_given, reps_given, kernels, no_pack, pack_cache, json;
-} given = {.n = 128, .batch = 128, .threads = "", .depths = "0"};
+} given = {.n = 128, .batch = 128, .depths = "0"};
 
 static const struct args_option options[] = {
     {"-n", "N", ARGS_INT, &given.n, 1, MAX_TOKENS, NULL,
@@ -122,8 +122,8 @@ static int measure_model(const char *path)
                                       : given.pack_cache ? KRAFLA_PACK_CACHE
                                                          : KRAFLA_PACK_MEMORY,
                               .program = &program};
-    const bool threads_ok = !*given.threads || parse_list("-t", given.threads, 1, KR_MAX_THREADS,
-                                                          plan.threads, &plan.n_threads);
+    const bool threads_ok = !given.threads || parse_list("-t", given.threads, 1, KR_MAX_THREADS,
+                                                         plan.threads, &plan.n_threads);
     if (!threads_ok ||
         !parse_list("--depth", given.depths, 0, MAX_TOKENS, plan.depths, &plan.n_depths))
         return ARGS_USAGE;
@@ -153,6 +153,8 @@ int main(int argc, char **argv)
                                      : "name a model, or --kernels");
     if (given.only && !given.kernels)
         return args_usage_error(&program, "--only chooses among --kernels: add it");
+    if (given.threads && given.kernels)
+        return args_usage_error(&program, "--kernels measures on one thread: drop -t");
     console_catch_interrupt();
     return given.kernels ? measure_kernels() : measure_model(path);
 }

@@ -137,6 +137,8 @@ def test_attention_and_vectors_are_among_the_kernels(krafla: Krafla) -> None:
         (("--kernels", "--only", "matmul q5*"), "no kernel is named 'matmul q5*'"),
         (("m.mlb", "--depth", "0,,1"), "--depth takes up to 16 numbers"),
         (("m.mlb", "-t", "1,65"), "-t takes up to 16 numbers from 1 to 64"),
+        (("m.mlb", "-t", ""), "-t takes up to 16 numbers from 1 to 64"),
+        (("--kernels", "-t", "2"), "--kernels measures on one thread"),
         (("m.mlb", "--depth", "1000000"), "positions of this model"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
