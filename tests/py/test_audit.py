@@ -172,3 +172,35 @@ def test_audit_lists_what_is_not_built(
     monkeypatch.setattr(audit, "audit", lambda *_: [])
     assert audit.main([]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == ["not run: audit of gone: not built"]
+
+
+def line(code: str, words: str) -> str:
+    return f"0000000000000000 <f>:\n   0:\t{code}\t{words}\n"
+
+
+VADDPS = line("c5 fc 58 c1 ", "vaddps %ymm1,%ymm0,%ymm0")
+VFMADD = line("c4 e2 7d b8 c1 ", "vfmadd231ps %ymm1,%ymm0,%ymm0")
+
+
+def test_audit_of_a_row_with_some_needs_finds_others() -> None:
+    assert not list(instructions.beyond("x86_64", ("avx2",), VADDPS))
+    found = instructions.beyond("x86_64", ("avx2",), VFMADD)
+    assert [(function, feature) for function, feature, _ in found] == [("f", "fma")]
+
+
+def test_audit_lets_any_code_clear_the_upper_halves() -> None:
+    assert not list(instructions.beyond("x86_64", (), line("c5 f8 77 ", "vzeroupper")))
+
+
+def test_audit_allows_a_row_its_features_in_its_own_directory_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = [tmp_path / "obj" / "runtime" / place for place in ("kernels/avx2/a.o", "core/b.o")]
+    for path in objects:
+        path.parent.mkdir(parents=True)
+        path.touch()
+    text = "".join(f"\n{path}:     file format elf64-x86-64\n\n{VADDPS}" for path in objects)
+    monkeypatch.setattr(audit, "listing", lambda *_: text)
+    isa = next(isa for isa in isas.load("x86_64") if isa.name == "avx2")
+    faults = list(audit.object_faults(isa, tmp_path))
+    assert faults == ["runtime/core/b.o, f: avx: vaddps %ymm1,%ymm0,%ymm0"]

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import isas
@@ -54,3 +56,11 @@ def test_a_row_that_was_run_is_not_listed_as_by_hand() -> None:
 )
 def test_check_counts_what_a_step_says(log: str, code: int, want: tuple[int, int]) -> None:
     assert check.count(log, code) == want
+
+
+def test_a_step_hands_on_what_it_did_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "LOGS", tmp_path)
+    result = check.run_step("x", ["sh", "-c", "echo 'not run: half: no CPU'; exit 1"])
+    assert (result.failed, result.not_run) == (1, ("half: no CPU",))

@@ -90,6 +90,69 @@ def test_another_file_is_refused_by_name(
     assert f"{tmp_path / 'other.json'}: not a file of" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("90.0", "NaN"),
+        ("50.0", "0"),
+        ("50.0", "1" + "0" * 400),
+        ("90.0", "null"),
+        ("[90.0, 96.0, 97.0]", "[]"),
+        ("[50.0, 30.0, 60.0]", "50.0"),
+        ('"q4_0"', '"q5_0"'),
+        ('"q4_0"', "4"),
+        ('"decode"', '"encode"'),
+        ('"level": "avx2"', '"level": "\\u001b[31m"'),
+        ('"threads": 1', '"threads": []'),
+        ("AMD EPYC", "AMD\\nEPYC"),
+        ("{", "[" * 100_000),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_a_damaged_file_is_refused_by_name(
+    tmp_path: Path,
+    results: compare.Results,
+    capsys: pytest.CaptureFixture[str],
+    good: str,
+    bad: str,
+) -> None:
+    source = tmp_path / "r.json"
+    compare.write(source, comparison_of(results))
+    text = source.read_text()
+    assert good in text
+    source.write_text(text.replace(good, bad))
+    assert compare.main(["--from", str(source), "--plot", str(tmp_path / "r.svg")]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"error: {source}: not a file of")
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--update", "none/page.md"], ["--plot", "none/r.svg"], ["--update", "."]],
+    ids=" ".join,
+)
+def test_what_cannot_be_written_is_named(
+    tmp_path: Path,
+    results: compare.Results,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    compare.write(Path("r.json"), comparison_of(results))
+    assert compare.main(["--from", "r.json", *words]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {words[1]}: ")
+
+
+def test_no_chart_is_drawn_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "r.json"
+    compare.write(source, comparison_of(results_of([])))
+    assert compare.main(["--from", str(source), "--plot", str(tmp_path / "r.svg")]) == 1
+    assert capsys.readouterr().err.startswith("error: nothing to draw")
+
+
 def test_the_chart_is_the_same_every_time(
     tmp_path: Path, results: compare.Results, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,3 +183,29 @@ def test_a_page_gets_the_tables_between_its_marks(
     page.write_text("no marks\n")
     assert compare.main(["--from", str(source), "--update", str(page)]) == 1
     assert "between which the tables belong" in capsys.readouterr().err
+
+
+def test_who_begins_changes_from_round_to_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def ours(*_: object) -> dict[str, tuple[float, float]]:
+        order.append("ours")
+        return dict.fromkeys(compare.TESTS, (2.0, 90.0))
+
+    def theirs(*_: object) -> dict[str, float]:
+        order.append("theirs")
+        return dict.fromkeys(compare.TESTS, 1.0)
+
+    monkeypatch.setattr(compare, "measure_ours", ours)
+    monkeypatch.setattr(compare, "measure_theirs", theirs)
+    case = compare.Case(compare.QWEN, "q4_0", "avx2", 1, 0, "f32", 128)
+    results = {case: {test: compare.Samples() for test in compare.TESTS}}
+    for number in range(2):
+        compare.measure_round(number, results, {(case.model, case.format): (Path(), Path())})
+    assert order == ["ours", "theirs", "theirs", "ours"]
+    assert results[case]["decode"] == compare.Samples([2.0, 2.0], [1.0, 1.0], [90.0, 90.0])
+
+
+def test_the_chart_has_one_thread_of_the_random_model(results: compare.Results) -> None:
+    shown = [(bar.level, bar.format, bar.test) for bar in compare.bars(results)]
+    assert len(shown) == len(set(shown)) == len(peers.LEVELS) * 2 * 2

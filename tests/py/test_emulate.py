@@ -196,3 +196,26 @@ def test_a_wrong_result_is_no_measure_for_the_others_and_keeps_its_reason() -> N
     wrong = dataclasses.replace(outcome("avx2", "a"), wrong="norm n=7")
     outcomes = [wrong, outcome("scalar_fused", "c")]
     assert [item.wrong for item in emulated.compare_hashes(outcomes)] == ["norm n=7", ""]
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "fine"),
+    [
+        (3, "error: CPU lacks avx2 required by ISA=avx2\n", True),
+        (-4, "", False),
+        (3, "error: CPU lacks fma required by ISA=avx2\n", False),
+        (0, "error: CPU lacks avx2 required by ISA=avx2\n", False),
+    ],
+    ids=["refuses", "illegal instruction", "another feature", "another code"],
+)
+def test_a_cpu_that_is_too_old_wants_a_refusal(
+    *, code: int, said: str, fine: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(_: emulated.Cpu, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        quiet = [Path(command[0]).name, *command[1:]] == ["ml_run", "--probe"]
+        return subprocess.CompletedProcess([], code, "", "" if quiet else said)
+
+    monkeypatch.setattr(emulated, "call", call)
+    old = next(cpu for cpu in emulated.CPUS if cpu.model == "qemu64")
+    avx2 = next(isa for isa in isas.load("x86_64") if isa.name == "avx2")
+    assert (emulated.run_cell(old, avx2).wrong == "") == fine

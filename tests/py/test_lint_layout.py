@@ -190,5 +190,17 @@ def test_lint_wants_the_same_files_in_every_instruction_set(tmp_path: Path) -> N
     assert extra.startswith("runtime/kernels/avx2/extra.c: not one of")
 
 
+def test_lint_wants_a_plain_twin_of_every_file_in_assembly(tmp_path: Path) -> None:
+    for isa in isas.load(built=True):
+        folder = tmp_path / "runtime" / "kernels" / isa.name
+        (folder / "asm").mkdir(parents=True, exist_ok=True)
+        for name in (*lint_layout.ISA_FILES, "dot_sums.h", "asm/dot_sums.h"):
+            (folder / name).touch()
+    assert list(lint_layout.check_isa_folders(tmp_path)) == []
+    (tmp_path / "runtime" / "kernels" / "sse2" / "dot_sums.h").unlink()
+    (fault,) = lint_layout.check_isa_folders(tmp_path)
+    assert fault.startswith("runtime/kernels/sse2/asm/dot_sums.h: ")
+
+
 def test_lint_names_a_missing_guide(tmp_path: Path) -> None:
     assert list(lint_layout.check_guide(tmp_path)) == ["docs/user-guide.md: missing"]

@@ -177,3 +177,26 @@ def test_fastest_is_the_first_build_that_runs_here(
 def test_checkkern_that_hangs_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "SECONDS", 0.1)
     assert kernels.check(["sleep", "60"]).wrong == "hangs: stopped after 0.1 s"
+
+
+def test_a_failed_case_without_a_line_of_its_own_is_not_excused() -> None:
+    said = FAILED.replace("1 failed", "2 failed")
+    found = kernels.judge("qemu-x86_64", 1, said, "FAIL kv_store f16 (input: tiny)\n")
+    assert (found.excused, found.wrong) == (0, "kv_store f16")
+
+
+def test_checkkern_that_fails_without_saying_where_is_wrong() -> None:
+    assert kernels.judge("checkkern", 1, FAILED, "").wrong == "ended with code 1"
+
+
+def test_a_row_whose_dots_all_trap_is_checked_in_part_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[tuple[str | Path, ...]] = []
+    monkeypatch.setattr(testing, "missing_tool", lambda _: None)
+    monkeypatch.setattr(build, "make", lambda *_: None)
+    monkeypatch.setattr(testing, "runners", lambda _: [["vnnirun", "--cpu=avxvnni"]])
+    monkeypatch.setattr(testing, "run", lambda *words: ran.append(words))
+    testing.check_isa("test-avxvnni")
+    assert [words[-2:] for words in ran] == [("--only", testing.FEW_KERNELS)]
+    assert capsys.readouterr().out.startswith("not run: all of test-avxvnni but ")
