@@ -37,7 +37,7 @@ from krafla_release import build
 from krafla_release.project import ROOT, ReleaseError, output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 MODELS = ROOT / "build" / "compare"
 FORMATS = ("q4_0", "q8_0")
@@ -47,6 +47,8 @@ PREFILL_TOKENS = 128
 DEPTH, DEPTH_DECODE_TOKENS = 2048, 64
 # At depth: our type of the KV cache, and the peer's; its default is f16, ours f32.
 CACHES = {"f32": "f16", "q8": "q8_0"}
+# Tokens per second or percent: what lies outside was not measured.
+PLAUSIBLE = (1e-9, 1e15)
 # Between them --update writes.
 MARKS = ("<!-- compare_llamacpp: begin -->", "<!-- compare_llamacpp: end -->")
 
@@ -323,18 +325,56 @@ def write(path: Path, comparison: Comparison) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def text_of(value: object, among: Collection[str] | None = None) -> str:
+    """Return a name of a file, if it is one line and among those that are known."""
+    if not isinstance(value, str) or not value.isprintable() or (among and value not in among):
+        raise ValueError(f"{value!a} is no name that is written there")
+    return value
+
+
+def count_of(value: object) -> int:
+    """Return a count of a file."""
+    if type(value) is not int or not 0 <= value < 2**31:
+        raise ValueError(f"{value!a} is no count")
+    return value
+
+
+def samples_of(row: dict[str, list[float]]) -> Samples:
+    """Return what was measured: as many numbers of each, all with a ratio."""
+    lists = [row[field.name] for field in dataclasses.fields(Samples)]
+    for values in lists:
+        if not isinstance(values, list) or len(values) != len(lists[0]):
+            raise ValueError("not as many samples of each")
+        for value in values:
+            if type(value) not in (int, float) or not PLAUSIBLE[0] < value < PLAUSIBLE[1]:
+                raise ValueError(f"{value!a} is no sample")
+    return Samples(*lists)
+
+
+def case_of(row: dict[str, object]) -> Case:
+    """Return which case a row is of."""
+    return Case(
+        model=text_of(row["model"]),
+        format=text_of(row["format"], FORMATS),
+        level=text_of(row["level"], peers.LEVELS),
+        threads=count_of(row["threads"]),
+        depth=count_of(row["depth"]),
+        kv=text_of(row["kv"], CACHES),
+        decode=count_of(row["decode"]),
+    )
+
+
 def read(path: Path) -> Comparison:
     """Read what write() has written."""
     results: Results = {}
-    names = [field.name for field in dataclasses.fields(Case)]
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         for row in document["rows"]:
-            case = Case(**{name: row[name] for name in names})
-            samples = Samples(row["ours"], row["theirs"], row["percent"])
-            results.setdefault(case, {})[row["test"]] = samples
-        return Comparison(document["peer"], document["cpu"], document["date"], results)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+            test = text_of(row["test"], TESTS)
+            results.setdefault(case_of(row), {})[test] = samples_of(row)
+        peer, cpu, date = (text_of(document[name]) for name in ("peer", "cpu", "date"))
+        return Comparison(peer, cpu, date, results)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReleaseError(f"{path}: not a file of compare_llamacpp.py --json: {error}") from None
 
 
@@ -401,7 +441,7 @@ def update(page: Path, text: str) -> None:
 
 def bars(results: Results) -> list[plot_comparison.Bar]:
     """Return what the chart shows: one thread, the random model, from an empty context."""
-    return [
+    shown = [
         plot_comparison.Bar(
             case.level,
             case.format,
@@ -412,6 +452,9 @@ def bars(results: Results) -> list[plot_comparison.Bar]:
         for case, test, samples in lines_of(results)
         if case.model == QWEN and case.threads == 1 and not case.depth
     ]
+    if {bar.test for bar in shown} != set(TESTS):
+        raise ReleaseError(f"nothing to draw: one thread on the {QWEN} was not measured")
+    return shown
 
 
 def measure(args: argparse.Namespace) -> Comparison:
@@ -448,6 +491,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--rounds and --threads are at least 1")
     if 0 not in args.depths and "avx512vnni" not in args.levels:
         parser.error("only avx512vnni is measured at depth")
+    if args.json and not args.json.parent.is_dir():
+        parser.error(f"--json: there is no folder {args.json.parent}")
 
     try:
         comparison = read(args.source) if args.source else measure(args)
@@ -458,6 +503,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             plot_comparison.draw(args.plot, bars(comparison.results))
     except (ReleaseError, gguf_to_hf.GgufError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return 1
     return 0
 
