@@ -192,7 +192,7 @@ static void overflow_is_reported_and_leaves_the_prefix(void)
 }
 
 /* A step that fails has overwritten the hidden states of the one before. */
-static void no_logits_are_left_of_a_failed_sync(void)
+static void no_logits_are_left_of_a_failed_sync(int32_t kv_type)
 {
     static struct tiny_file broken;
     static const int32_t ids[] = {1, 2, 3, 4, 5};
@@ -206,6 +206,7 @@ static void no_logits_are_left_of_a_failed_sync(void)
     krafla_session_defaults(&o);
     o.n_batch = 4;
     o.all_logits = 1;
+    o.kv_type = kv_type;
     const float *logits;
     EXPECT(krafla_model_open(&m, path, NULL, NULL) == KRAFLA_OK);
     EXPECT(krafla_session_create(&s, m, &o, NULL) == KRAFLA_OK);
@@ -312,7 +313,8 @@ int main(void)
     a_model_tells_what_it_is();
     krafla_model_close(model);
     overflow_is_reported_and_leaves_the_prefix();
-    no_logits_are_left_of_a_failed_sync();
+    for (int32_t kv = KRAFLA_KV_F32; kv <= KRAFLA_KV_Q8; kv++)
+        no_logits_are_left_of_a_failed_sync(kv);
     what_cannot_be_computed_is_refused_by_name();
     wrong_model_options_are_named();
     remove(path);

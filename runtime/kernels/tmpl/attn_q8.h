@@ -33,7 +33,7 @@ KR_INLINE vf attn_q8_factor(float amax, float *unit)
 }
 
 /* The integers of a query of n floats, their unit, and what undoes the offset of the keys.  Their
- * sum is exact: |sum| <= 512 * 32512 < 2^24. */
+ * sum is exact: |sum| <= 512 * 32512 < 2^24; of a NaN, which C does not convert, it counts as 0. */
 static void attn_query(int16_t *ints, const float *q, size_t n, float *unit, int32_t *start)
 {
     vf top = vf_set1(0.0f), sum = top;
@@ -45,7 +45,8 @@ static void attn_query(int16_t *ints, const float *q, size_t n, float *unit, int
         sum = vf_add(sum, vf_rint(v));
         attn_dot_pack(ints + d, v, ATTN_KEYS);
     }
-    *start = -128 * (int32_t)vf_sum(sum);
+    const float total = vf_sum(sum);
+    *start = total > -0x1p24f && total < 0x1p24f ? -128 * (int32_t)total : 0;
 }
 
 /* Scores of the blocks from `block` on, into t->scores. */
