@@ -5,6 +5,7 @@
  *
  *   enum { ATTN_DOT_ROWS, ATTN_DOT_WIDTH }  rows, and vectors of 16 sums, of the largest tile
  *   enum { ATTN_WIDEN_F16 }                 whether to convert a segment of halves once for all rows
+ *   enum { ATTN_EXPS }                      exponentials side by side, at most EXP_MOST
  *   void attn_dot_pack(int16_t *p, vf v, enum attn_side side)
  *        16 floats, rounded to integers of at most KERN_Q8_STEPS, as attn_dot_tile() reads them;
  *        a quad takes 8 bytes
