@@ -84,15 +84,15 @@ class Maker:
 
 def architecture(args: argparse.Namespace) -> Arch:
     """Fill in what the options leave out."""
-    heads = args.heads or max(1, args.dim // 64)
-    head_dim = args.head_dim or args.dim // heads
+    heads = max(1, args.dim // 64) if args.heads is None else args.heads
+    head_dim = args.dim // max(1, heads) if args.head_dim is None else args.head_dim
     arch = Arch(
         family=args.arch,
         dim=args.dim,
-        hidden_dim=args.hidden or 3 * args.dim,
+        hidden_dim=3 * args.dim if args.hidden is None else args.hidden,
         n_layers=args.layers,
         n_heads=heads,
-        n_kv_heads=args.kv_heads or heads,
+        n_kv_heads=heads if args.kv_heads is None else args.kv_heads,
         head_dim=head_dim,
         vocab=args.vocab,
         max_seq=args.max_seq,
@@ -135,7 +135,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--max-seq", type=int, default=2048, help="default 2048")
     parser.add_argument("--seed", type=int, default=1, help="default 1")
     parser.add_argument("--untied", action="store_true", help="a classifier of its own")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if not 0 <= args.seed < 2**63:
+        parser.error(f"argument --seed: expected an integer from 0 to {2**63 - 1}")
+    return args
 
 
 def main(argv: Sequence[str] | None = None) -> int:

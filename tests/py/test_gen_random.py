@@ -114,3 +114,19 @@ def test_rows_do_not_depend_on_how_many_are_made_at_once(
     monkeypatch.setattr(gen_random, "SLICE", 64 * 30)  # 100 rows in steps of 30
     model = written(tmp_path / "m.mlb", *SMALL)
     assert model.tensors["embed"].values.shape == (100, 2)
+
+
+@pytest.mark.parametrize("option", ["--heads", "--kv-heads", "--head-dim", "--hidden"])
+@pytest.mark.parametrize("value", ["0", "-1"])
+def test_a_shape_of_nothing_is_refused(
+    tmp_path: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gen_random.main(["--out", str(tmp_path / "m.mlb"), "--wtype", "q8", option, value]) == 1
+    assert capsys.readouterr().err.startswith("error: options: ")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("seed", ["-1", str(2**63), "9" * 200])
+def test_a_seed_that_is_none_is_wrong_usage(tmp_path: Path, seed: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        gen_random.main(["--out", str(tmp_path / "m.mlb"), "--wtype", "q8", "--seed", seed])
