@@ -173,6 +173,18 @@ def test_the_row_fits_some_emulated_cpu(isa: isas.Isa) -> None:
     assert any(emulated.lacking(cpu, isa) is None for cpu in cpus)
 
 
+@pytest.mark.parametrize("arch", isas.CROSS)
+def test_the_launcher_chooses_on_an_emulated_cpu_the_row_that_it_is_for(arch: str) -> None:
+    """The smoke test expects so: the first row with a CPU is the first that fits it."""
+    rows = isas.load(arch, built=True, ship=True)
+    for isa in rows:
+        cpus = [cpu for cpu in emulated.CPUS if cpu.arch == arch and cpu.model == isa.cpu]
+        for cpu in cpus:
+            chosen = next(row for row in rows if emulated.lacking(cpu, row) is None)
+            assert chosen == next(row for row in rows if row.cpu == isa.cpu)
+        assert cpus or isa.cpu in (None, testing.VNNIRUN)
+
+
 def outcome(isa: str, digest: str) -> emulated.Outcome:
     row = next(row for row in isas.load("x86_64") if row.name == isa)
     return emulated.Outcome(emulated.CPUS[0], row, "checkkern", "", 1.0, digest)

@@ -61,7 +61,7 @@ def test_build_with_several_emulated_cpus_runs_on_all_of_them(
     monkeypatch.setattr(build, "host_arch", lambda: "x86_64")
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     models = [words[-1] for words in testing.runners(row("sve", "aarch64"))]
-    assert models == ["max", "max,sve-max-vq=1"]
+    assert models == ["a64fx", "max,sve-max-vq=1"]
 
 
 def test_build_without_an_emulator_of_its_instructions_runs_with_the_stand_in(
