@@ -1,103 +1,23 @@
 /* chat.c - from messages to token ids, by named templates.
  *
- * A template is a row of data; the text it makes is byte for byte what the
- * model's own template makes.  Template text is split at the special tokens
- * it spells; message text is never searched for any.  All plain text between
- * two special tokens is encoded in one piece, as the tokenizer would see it.
+ * Template text is split at the special tokens it spells; message text is
+ * never searched for any.  All plain text between two special tokens is encoded
+ * in one piece, as the tokenizer would see it.
  * Knows nothing of sessions, of replies or of when to stop.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "chat_templates.h"
 #include "error.h"
 #include "tokenizer_added.h"
 
-enum { MAX_SPECIALS = 2 };
-
-/* What the template strips of white space at both ends. */
-enum trim { TRIM_NOTHING, TRIM_USER, TRIM_SYSTEM_AND_USER };
-
-struct chat_template {
-    const char *name;
-    const char *specials[MAX_SPECIALS]; /* the special tokens its texts spell */
-    const char *begin;          /* before the first turn; NULL: BOS if the tokenizer adds one */
-    const char *system_default; /* NULL: no system text unless the caller gives one */
-    const char *system_open, *system_close;
-    const char *user_open, *user_close; /* user_close leads up to the reply */
-    const char *end;                    /* the special token that ends a reply */
-    const char *after_end;              /* between it and the next turn */
-    enum trim trim;
-    bool system_inside; /* the system text stands in the first user turn, after user_open */
-};
-
-static const struct chat_template templates[] = {
-    {
-        .name = "chatml",
-        .specials = {"<|im_start|>", "<|im_end|>"},
-        .system_open = "<|im_start|>system\n",
-        .system_close = "<|im_end|>\n",
-        .user_open = "<|im_start|>user\n",
-        .user_close = "<|im_end|>\n<|im_start|>assistant\n",
-        .end = "<|im_end|>",
-        .after_end = "\n",
-    },
-    {
-        .name = "gemma",
-        .specials = {"<start_of_turn>", "<end_of_turn>"},
-        .begin = "<bos>",
-        .system_open = "",
-        .system_close = "\n\n",
-        .user_open = "<start_of_turn>user\n",
-        .user_close = "<end_of_turn>\n<start_of_turn>model\n",
-        .end = "<end_of_turn>",
-        .after_end = "\n",
-        .trim = TRIM_USER,
-        .system_inside = true,
-    },
-    {
-        .name = "llama2",
-        .specials = {"<s>", "</s>"},
-        .begin = "",
-        .system_open = "<<SYS>>\n",
-        .system_close = "\n<</SYS>>\n\n",
-        .user_open = "<s>[INST] ",
-        .user_close = " [/INST]",
-        .end = "</s>",
-        .after_end = "",
-        .trim = TRIM_SYSTEM_AND_USER,
-        .system_inside = true,
-    },
-    {
-        .name = "smollm",
-        .specials = {"<|im_start|>", "<|im_end|>"},
-        .system_default = "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
-        .system_open = "<|im_start|>system\n",
-        .system_close = "<|im_end|>\n",
-        .user_open = "<|im_start|>user\n",
-        .user_close = "<|im_end|>\n<|im_start|>assistant\n",
-        .end = "<|im_end|>",
-        .after_end = "\n",
-    },
-    {
-        .name = "zephyr",
-        .specials = {"</s>"}, /* <|user|> and the like are plain text to these tokenizers */
-        .system_open = "<|system|>\n",
-        .system_close = "</s>\n",
-        .user_open = "<|user|>\n",
-        .user_close = "</s>\n<|assistant|>\n",
-        .end = "</s>",
-        .after_end = "\n",
-    },
-};
-
-enum { N_TEMPLATES = sizeof templates / sizeof *templates };
-
 struct krafla_chat {
     const krafla_tokenizer *tokenizer;
-    const struct chat_template *template;
+    const struct kr_chat_template *template;
     int32_t begin_id, end_id;
-    int32_t special_ids[MAX_SPECIALS];
+    int32_t special_ids[KR_CHAT_SPECIALS];
 };
 
 /* One turn being written: ids so far, and the plain text since the last special token. */
@@ -112,41 +32,18 @@ struct writer {
     krafla_status status; /* the first failure; later writes do nothing */
 };
 
-static const struct chat_template *find_template(const char *name)
-{
-    for (size_t i = 0; i < N_TEMPLATES; i++)
-        if (strcmp(templates[i].name, name) == 0)
-            return &templates[i];
-    return NULL;
-}
-
-static bool spells(const char *token, const uint8_t *text, size_t bytes)
-{
-    return token && strlen(token) == bytes && memcmp(token, text, bytes) == 0;
-}
-
-bool kr_chat_spells(const char *name, const uint8_t *text, size_t bytes)
-{
-    const struct chat_template *t = find_template(name);
-    if (!t)
-        return false;
-    for (size_t i = 0; i < MAX_SPECIALS; i++)
-        if (spells(t->specials[i], text, bytes))
-            return true;
-    return spells(t->begin, text, bytes) || spells(t->end, text, bytes);
-}
-
 const char *krafla_chat_name(size_t index)
 {
-    return index < N_TEMPLATES ? templates[index].name : NULL;
+    const struct kr_chat_template *t = kr_chat_template_at(index);
+    return t ? t->name : NULL;
 }
 
 static krafla_status unknown_template(const char *name, krafla_error *err)
 {
     char names[128] = "";
-    for (size_t i = 0; i < N_TEMPLATES; i++) {
+    for (size_t i = 0; kr_chat_template_at(i); i++) {
         strcat(names, i ? ", " : "");
-        strcat(names, templates[i].name);
+        strcat(names, kr_chat_template_at(i)->name);
     }
     return kr_fail(err, KRAFLA_E_ARGUMENT, "chat template \"%s\" is not known, expected one of %s",
                    name, names);
@@ -179,7 +76,7 @@ krafla_status krafla_chat_create(krafla_chat **out, const krafla_tokenizer *t, c
                                  krafla_error *err)
 {
     *out = NULL;
-    const struct chat_template *found = find_template(name);
+    const struct kr_chat_template *found = kr_chat_template_named(name);
     if (!found)
         return unknown_template(name, err);
 
@@ -192,7 +89,7 @@ krafla_status krafla_chat_create(krafla_chat **out, const krafla_tokenizer *t, c
     krafla_status st = find_token(c, found->end, &c->end_id, err);
     if (st == KRAFLA_OK && found->begin && *found->begin)
         st = find_token(c, found->begin, &c->begin_id, err);
-    for (size_t i = 0; st == KRAFLA_OK && i < MAX_SPECIALS && found->specials[i]; i++)
+    for (size_t i = 0; st == KRAFLA_OK && i < KR_CHAT_SPECIALS && found->specials[i]; i++)
         st = find_token(c, found->specials[i], &c->special_ids[i], err);
     if (st != KRAFLA_OK) {
         krafla_chat_free(c);
@@ -250,10 +147,10 @@ static void write_id(struct writer *w, int32_t id)
 }
 
 /* The first special token of the template in text; *index is which. */
-static const char *next_special(const struct chat_template *t, const char *text, size_t *index)
+static const char *next_special(const struct kr_chat_template *t, const char *text, size_t *index)
 {
     const char *first = NULL;
-    for (size_t i = 0; i < MAX_SPECIALS && t->specials[i]; i++) {
+    for (size_t i = 0; i < KR_CHAT_SPECIALS && t->specials[i]; i++) {
         const char *at = strstr(text, t->specials[i]);
         if (at && (!first || at < first)) {
             first = at;
@@ -266,7 +163,7 @@ static const char *next_special(const struct chat_template *t, const char *text,
 /* Text of the template itself. */
 static void write_literal(struct writer *w, const char *text)
 {
-    const struct chat_template *t = w->chat->template;
+    const struct kr_chat_template *t = w->chat->template;
     size_t which = 0;
     for (const char *at; (at = next_special(t, text, &which));
          text = at + strlen(t->specials[which])) {
@@ -317,7 +214,7 @@ static void write_system(struct writer *w, const char *system)
 /* Where the timeline begins, or where the last reply ends. */
 static void write_start(struct writer *w, bool first, bool stopped)
 {
-    const struct chat_template *t = w->chat->template;
+    const struct kr_chat_template *t = w->chat->template;
     if (!first) {
         if (!stopped)
             write_id(w, w->chat->end_id);
@@ -331,7 +228,7 @@ static void write_start(struct writer *w, bool first, bool stopped)
 
 static void write_turn(struct writer *w, const char *system, const char *user)
 {
-    const struct chat_template *t = w->chat->template;
+    const struct kr_chat_template *t = w->chat->template;
     if (system && !t->system_inside)
         write_system(w, system);
     write_literal(w, t->user_open);
@@ -352,7 +249,7 @@ krafla_status krafla_chat_turn(const krafla_chat *c, int32_t first, int32_t stop
                                size_t *n_ids, krafla_error *err)
 {
     *n_ids = 0;
-    const struct chat_template *t = c->template;
+    const struct kr_chat_template *t = c->template;
     if (!system)
         system = t->system_default;
     if (!first)

@@ -5,6 +5,7 @@
  * the scratch memory of an encoding, its word cache too, lives for one call.
  * SPDX-License-Identifier: MIT */
 #include "bpe.h"
+#include "chat_templates.h"
 #include "pretok.h"
 #include "tokenizer_added.h"
 #include "utf8.h"

@@ -9,9 +9,6 @@
 
 #include "mlt.h"
 
-/* chat.c: whether the chat template of this name spells this as one of its special tokens. */
-bool kr_chat_spells(const char *name, const uint8_t *text, size_t bytes);
-
 /* tokenizer.c: whether text becomes this token only where the caller asks for special ones. */
 bool kr_tokenizer_is_special(const krafla_tokenizer *t, int32_t id);
 
