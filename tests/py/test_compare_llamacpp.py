@@ -13,6 +13,7 @@ import pytest
 import compare_llamacpp as compare
 import isas
 import peers
+from krafla_release import project
 
 
 def results_of(cases: list[compare.Case]) -> compare.Results:
@@ -209,3 +210,10 @@ def test_who_begins_changes_from_round_to_round(monkeypatch: pytest.MonkeyPatch)
 def test_the_chart_has_one_thread_of_the_random_model(results: compare.Results) -> None:
     shown = [(bar.level, bar.format, bar.test) for bar in compare.bars(results)]
     assert len(shown) == len(set(shown)) == len(peers.LEVELS) * 2 * 2
+
+
+def test_the_page_in_docs_has_the_tables_of_the_file_beside_it() -> None:
+    page = project.ROOT / "docs" / "comparison.md"
+    text = compare.report(compare.read(page.with_suffix(".json")))
+    begin, end = compare.MARKS
+    assert f"{begin}\n{text}\n{end}\n" in page.read_text()
