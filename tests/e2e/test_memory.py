@@ -118,7 +118,7 @@ def test_a_pack_cache_is_shared_by_processes(
             if all(p.get("Rss", 0) >= weights for p in pages):
                 break
             time.sleep(0.05)
-        for p in pages:
+        for p in map(cache_pages, [process.pid for process in both]):  # both have read all by now
             assert p["Rss"] >= weights
             assert p["Pss"] <= 0.6 * p["Rss"]  # half of each page is the other's
             assert p["Private_Clean"] + p["Private_Dirty"] <= MIB
