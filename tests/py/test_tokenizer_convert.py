@@ -232,7 +232,7 @@ def test_the_flags_are_those_of_the_c_header() -> None:
 
 
 def test_the_chat_names_are_those_of_the_runtime() -> None:
-    text = (ROOT / "runtime" / "core" / "chat.c").read_text(encoding="ascii")
+    text = (ROOT / "runtime" / "core" / "chat_templates.c").read_text(encoding="ascii")
     assert sorted(re.findall(r'\.name = "([^"]+)"', text)) == sorted(convert_tokenizer.CHATS)
 
 
