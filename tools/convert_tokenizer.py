@@ -22,7 +22,7 @@ from mlb.envelope import FormatError, one_line, write_failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The runtime's templates; runtime/core/chat.c has the same, a test compares them.
+# The runtime's templates; runtime/core/chat_templates.c has the same, a test compares them.
 CHATS = ("chatml", "gemma", "llama2", "smollm", "zephyr")
 
 
