@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 # What should be equal if the two are to be compared.
 CONDITIONS = ("cpu", "isa", "model", "kv", "batch", "packed")
-# Tokens per second or nanoseconds: what lies outside was not measured, and may have no ratio.
+# Tokens per second, nanoseconds, percent: what lies outside was not measured, and may have no
+# ratio.
 PLAUSIBLE = (1e-9, 1e15)
 
 
@@ -75,11 +76,16 @@ def printable(value: object) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(value))
 
 
+def is_plausible(value: Any) -> bool:
+    """Return whether this can be a measured number."""
+    return type(value) in (int, float) and PLAUSIBLE[0] < value < PLAUSIBLE[1]
+
+
 def quartiles(stat: dict[str, Any]) -> tuple[float, float, float]:
     """Return (low, median, high), or raise TypeError if they cannot be that."""
     numbers = [stat[name] for name in ("low", "median", "high")]
     for number in numbers:
-        if type(number) not in (int, float) or not PLAUSIBLE[0] < number < PLAUSIBLE[1]:
+        if not is_plausible(number):
             raise TypeError
     low, median, high = map(float, numbers)
     if not low <= median <= high:

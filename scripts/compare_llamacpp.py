@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import bench_compare
 import fetch_models
 import gguf_to_hf
 import isas
@@ -47,8 +48,6 @@ PREFILL_TOKENS = 128
 DEPTH, DEPTH_DECODE_TOKENS = 2048, 64
 # At depth: our type of the KV cache, and the peer's; its default is f16, ours f32.
 CACHES = {"f32": "f16", "q8": "q8_0"}
-# Tokens per second or percent: what lies outside was not measured.
-PLAUSIBLE = (1e-9, 1e15)
 # Between them --update writes.
 MARKS = ("<!-- compare_llamacpp: begin -->", "<!-- compare_llamacpp: end -->")
 
@@ -346,7 +345,7 @@ def samples_of(row: dict[str, list[float]]) -> Samples:
         if not isinstance(values, list) or len(values) != len(lists[0]):
             raise ValueError("not as many samples of each")
         for value in values:
-            if type(value) not in (int, float) or not PLAUSIBLE[0] < value < PLAUSIBLE[1]:
+            if not bench_compare.is_plausible(value):
                 raise ValueError(f"{value!a} is no sample")
     return Samples(*lists)
 

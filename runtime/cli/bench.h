@@ -16,7 +16,12 @@
 #include "kernels.h"
 #include "threads.h"
 
-enum { BENCH_LIST = 16, BENCH_MAX_REPS = 1000 };
+enum {
+    BENCH_LIST = 16,
+    BENCH_MAX_REPS = 1000,
+    BENCH_HOT_BYTES = 256 << 10,  /* of weights: they stay in the second-level cache */
+    BENCH_COLD_BYTES = 192 << 20, /* more than any last-level cache here */
+};
 
 /* Repetitions in order of size; low and high are the quartiles. */
 struct bench_stat {
@@ -35,11 +40,6 @@ double bench_read_rate(struct kr_pool *pool, const uint8_t *p, size_t bytes);
 /* Multiply-accumulates per second of kern_peak on all threads of the pool, the best of a few
  * runs; *name (may be NULL) says of which instructions. */
 double bench_peak_rate(struct kr_pool *pool, enum kern_wtype w, const char **name);
-
-/* ---- bench_cpu_x86.c, bench_cpu_arm.c ---- */
-
-/* What the CPU calls itself, printable ASCII. */
-void bench_cpu_name(char *name, size_t cap);
 
 /* ---- bench_model.c ---- */
 

@@ -18,8 +18,6 @@
 enum {
     MAX_ROWS = 128,
     MAX_TAKEN = 8,
-    COLD_BYTES = 192 << 20, /* more than any last-level cache here */
-    HOT_BYTES = 256 << 10,
     WINDOWS = 8, /* of cold memory, each read by one probe: as short as a sample of the kernel */
     NO_PEAK = -1,
 };
@@ -204,13 +202,13 @@ static void bench_shape(struct bench *b, enum kern_wtype w, size_t rows, size_t 
         return;
     const struct pack_layout *l = &kern_layout[w];
     const size_t whole = kr_pack_bytes(l, w, KERN_F16, rows, k);
-    if (!cold && whole > HOT_BYTES) { /* as many rows as fit, in panels of 16 */
-        const size_t fit = HOT_BYTES / (whole / rows) / KERN_LANES * KERN_LANES;
+    if (!cold && whole > BENCH_HOT_BYTES) { /* as many rows as fit, in panels of 16 */
+        const size_t fit = BENCH_HOT_BYTES / (whole / rows) / KERN_LANES * KERN_LANES;
         rows = fit > 0 ? fit : KERN_LANES;
     }
     struct matmul m = {.w = {NULL, (uint32_t)rows, (uint32_t)k, w, KERN_F16, true}, .cols = cols};
     m.bytes = kr_pack_bytes(l, w, KERN_F16, rows, k);
-    m.copies = cold ? COLD_BYTES / m.bytes : 1;
+    m.copies = cold ? BENCH_COLD_BYTES / m.bytes : 1;
     m.x = take_floats(b, cols * k);
     m.y = take_floats(b, cols * rows);
     m.acts = take(b, kern_acts_bytes(k, cols));
@@ -335,7 +333,7 @@ static void bench_cache(struct bench *b, enum kern_kvtype type, size_t tokens, s
     const size_t rows = tokens * heads;
     struct attend a = {.n = n};
     kr_kvcache_plan(&a.kv, type, n, 1, 1, dim);
-    const size_t one = a.kv.bytes, copies = cold ? COLD_BYTES / one : 1;
+    const size_t one = a.kv.bytes, copies = cold ? BENCH_COLD_BYTES / one : 1;
     kr_kvcache_plan(&a.kv, type, n, copies, 1, dim);
     a.in = (struct kern_queries){.q = take_floats(b, rows * dim),
                                  .q_stride = heads * dim,

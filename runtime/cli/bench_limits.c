@@ -7,9 +7,8 @@
 #include "console.h"
 
 enum {
-    CHUNKS_PER_THREAD = 4, /* as the library splits a matrix */
-    LINE_WORDS = 8,        /* a 64-byte cache line: one load brings all of it */
-    STREAMS = 4,           /* independent sums, so that no add waits for a load */
+    LINE_WORDS = 8, /* a 64-byte cache line: one load brings all of it */
+    STREAMS = 4,    /* independent sums, so that no add waits for a load */
     PEAK_RUNS = 3,
 };
 
@@ -37,7 +36,7 @@ static void read_chunk(void *arg, size_t chunk, size_t thread)
 double bench_read_rate(struct kr_pool *pool, const uint8_t *p, size_t bytes)
 {
     struct reading r = {(const uint64_t *)p, bytes / (STREAMS * LINE_WORDS * sizeof(uint64_t)),
-                        kr_pool_threads(pool) * CHUNKS_PER_THREAD};
+                        kr_pool_threads(pool) * KR_CHUNKS_PER_THREAD};
     const double start = console_seconds();
     kr_pool_run(pool, read_chunk, &r, r.chunks);
     return (double)bytes / (console_seconds() - start);
@@ -64,7 +63,7 @@ static void peak_chunk(void *arg, size_t chunk, size_t thread)
 
 double bench_peak_rate(struct kr_pool *pool, enum kern_wtype w, const char **name)
 {
-    const size_t chunks = kr_pool_threads(pool) * CHUNKS_PER_THREAD;
+    const size_t chunks = kr_pool_threads(pool) * KR_CHUNKS_PER_THREAD;
     struct peak p = {.w = w, .rounds = 16};
     double best = 0.0;
     for (size_t runs = 0; runs < PEAK_RUNS;) {

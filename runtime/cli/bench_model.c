@@ -46,25 +46,17 @@ struct samples {
 
 /* ---- what a test costs -------------------------------------------------------------------- */
 
-static uint64_t macs_of(const struct kern_matrix *w)
-{
-    return (uint64_t)w->rows * w->k;
-}
-
 /* Multiplications of all matrix products of a prompt of n tokens by type.  The last layer computes
  * only K and V (and Q) for the tokens before the last one: nobody reads the rest (forward.c). */
 static void prompt_macs(const krafla_model *m, size_t n, uint64_t macs[2])
 {
     macs[KERN_Q8] = macs[KERN_Q4] = 0;
-    const size_t layers = (size_t)m->file.n_layers;
-    for (size_t i = 0; i < layers; i++) {
-        const struct kr_layer *l = &m->file.layers[i];
-        const struct kern_matrix *const all[] = {&l->wq,   &l->wk, &l->wv,  &l->wo,
-                                                 &l->gate, &l->up, &l->down};
-        for (size_t j = 0; j < sizeof all / sizeof *all; j++)
-            macs[all[j]->wtype] += macs_of(all[j]) * (i + 1 < layers || j < 3 ? n : 1);
+    const size_t matrices = kr_model_matrices(m);
+    const size_t first_single = matrices - 1 - KR_LAYER_MATRICES + 3; /* wo of the last layer */
+    for (size_t i = 0; i < matrices; i++) {
+        const struct kern_matrix *w = kr_model_matrix(m, i);
+        macs[w->wtype] += (uint64_t)w->rows * w->k * (i < first_single ? n : 1);
     }
-    macs[m->file.classifier.wtype] += macs_of(&m->file.classifier);
 }
 
 /* Bytes of K and V that the token at position pos reads. */

@@ -9,8 +9,12 @@
 
 #include "bench.h"
 #include "console.h"
+#include "cpu.h"
 
 enum { CPU_CAP = 128 };
+
+static const char *const limits[] = {
+    [BENCH_NO_LIMIT] = "", [BENCH_MEMORY] = "memory", [BENCH_PEAK] = "peak"};
 
 static int by_size(const void *a, const void *b)
 {
@@ -70,7 +74,7 @@ static void json_head(const char *kind)
     char cpu[CPU_CAP], date[32] = "";
     const time_t now = time(NULL);
     const struct tm *utc = gmtime(&now);
-    bench_cpu_name(cpu, sizeof cpu);
+    kr_cpu_name(cpu, sizeof cpu);
     if (utc)
         strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", utc);
     printf("{\"kind\": \"%s\", \"version\": \"%s\", \"isa\": \"%s\", \"date\": \"%s\", \"cpu\": ",
@@ -114,7 +118,6 @@ static void json_model(const struct bench_model_result *r, const struct bench_pl
 
 static void json_row(const struct bench_kernel_row *k)
 {
-    static const char *const limits[] = {"", "memory", "peak"};
     const double seconds = k->seconds.median;
     printf("{\"case\": \"%s\", \"ns\": {", k->name);
     json_stat(&k->seconds, 1e9);
@@ -163,7 +166,7 @@ static void text_cell(const struct bench_cell *c, const struct bench_plan *plan,
 static void text_model(const struct bench_model_result *r, const struct bench_plan *plan)
 {
     char cpu[CPU_CAP];
-    bench_cpu_name(cpu, sizeof cpu);
+    kr_cpu_name(cpu, sizeof cpu);
     struct console_text name = console_text(); /* it is the file's: no controls to the terminal */
     console_write(&name, r->name, strlen(r->name));
     printf(": %.1f MiB, packed: %d, loaded in %.2f s\n", (double)r->info.file_bytes / (1 << 20),
@@ -178,11 +181,11 @@ static void text_model(const struct bench_model_result *r, const struct bench_pl
 
 static void text_kernels(const struct bench_kernel_result *r)
 {
-    static const char *const limits[] = {"", "memory", "peak"};
     char cpu[CPU_CAP];
-    bench_cpu_name(cpu, sizeof cpu);
+    kr_cpu_name(cpu, sizeof cpu);
     printf("%s, isa: %s, one thread, medians of %zu\n", cpu, krafla_isa(), r->reps);
-    puts("hot: as many rows as 256 KiB hold, again and again; cold: through 192 MiB");
+    printf("hot: as many rows as %d KiB hold, again and again; cold: through %d MiB\n",
+           BENCH_HOT_BYTES >> 10, BENCH_COLD_BYTES >> 20);
     if (r->read_bytes > 0.0)
         printf("memory: %.1f GB/s\n", r->read_bytes * 1e-9);
     if (r->peak_macs[KERN_Q4] > 0.0)

@@ -9,9 +9,8 @@
 #include "forward.h"
 
 enum {
-    TOKENS = 16,           /* of a group at most: each has parts of all segments */
-    CHUNKS_PER_THREAD = 4, /* so that a slow thread can be helped */
-    SCRATCH_ALIGN = 64,    /* kern_attend's */
+    TOKENS = 16,        /* of a group at most: each has parts of all segments */
+    SCRATCH_ALIGN = 64, /* kern_attend's */
 };
 
 struct attention {
@@ -130,7 +129,7 @@ static size_t groups_of(const struct attention *a, size_t heads, uint64_t work)
     const size_t least = (tokens + most - 1) / most;
     if (!kr_pool_worth(a->f->pool, work))
         return least;
-    const size_t wanted = (kr_pool_threads(a->f->pool) * CHUNKS_PER_THREAD + heads - 1) / heads;
+    const size_t wanted = (kr_pool_threads(a->f->pool) * KR_CHUNKS_PER_THREAD + heads - 1) / heads;
     return wanted < least ? least : wanted < tokens ? wanted : tokens;
 }
 
@@ -169,7 +168,7 @@ void kr_attention_lay_out(struct kr_forward *f, struct kr_arena *a)
     const struct kr_mlb *m = f->m;
     const size_t head_dim = (size_t)m->head_dim, heads = (size_t)m->n_kv_heads;
     const size_t group = (size_t)m->n_heads / heads, threads = kr_pool_threads(f->pool);
-    const size_t chunks = threads * CHUNKS_PER_THREAD;
+    const size_t chunks = threads * KR_CHUNKS_PER_THREAD;
     const size_t share = (f->batch * heads + chunks - 1) / chunks; /* of a full batch */
     f->group_tokens = share < TOKENS ? share : TOKENS;
     const size_t in_flight = threads * f->group_tokens,

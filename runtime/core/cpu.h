@@ -1,6 +1,6 @@
 /* cpu.h - what this CPU and its operating system can run, and how many threads suit it.
  *
- * Features are cpu_x86.c and cpu_arm.c, threads cpu_posix.c and cpu_win32.c,
+ * Features and name are cpu_x86.c and cpu_arm.c, threads cpu_posix.c and cpu_win32.c,
  * the guard is cpu.c.  All of it is baseline code.
  * SPDX-License-Identifier: MIT */
 #ifndef KR_CPU_H
@@ -12,6 +12,9 @@
 uint32_t kr_cpu_detect(void);
 /* The names of isas.txt that this architecture knows, NULL at the end; at most 32. */
 extern const char *const kr_cpu_features[];
+
+/* What the CPU calls itself, printable ASCII. */
+void kr_cpu_name(char *name, size_t cap);
 
 /* The first name of the space-separated list `needs` that is not in `features`, or NULL; its
  * length goes to *length.  A name that is not known at all is missing. */

@@ -12,7 +12,6 @@
 
 enum {
     PANEL = KERN_LANES,    /* rows that a kernel call starts and ends at */
-    CHUNKS_PER_THREAD = 4, /* at least: a slow thread can be helped */
     CHUNK_WORK = 1 << 21,  /* multiplications, 1 MB of Q4: what a run may wait for in its end */
     FFN_ROWS = KERN_BLOCK, /* hidden rows per inner step of a batch: gate and up stay in cache */
     MANY_TOKENS = 8,       /* from here on norms and RoPE are worth the pool */
@@ -72,7 +71,7 @@ static size_t chunks_of(const struct kr_forward *f, uint64_t work, size_t most)
 {
     if (!kr_pool_worth(f->pool, work))
         return 1;
-    const uint64_t least = kr_pool_threads(f->pool) * CHUNKS_PER_THREAD;
+    const uint64_t least = kr_pool_threads(f->pool) * KR_CHUNKS_PER_THREAD;
     const uint64_t wanted = work / CHUNK_WORK > least ? work / CHUNK_WORK : least;
     return wanted < most ? (size_t)wanted : most;
 }

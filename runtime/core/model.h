@@ -20,7 +20,10 @@ struct krafla_model {
     int32_t packed;           /* rows per panel; 0: the matrices are used as they lie in the file */
 };
 
-/* The matrices in the order of use: seven per layer, then the classifier. */
+enum { KR_LAYER_MATRICES = 7 };
+
+/* The matrices in the order of use: wq, wk, wv, wo, gate, up and down of each layer, then the
+ * classifier. */
 size_t kr_model_matrices(const struct krafla_model *m);
 const struct kern_matrix *kr_model_matrix(const struct krafla_model *m, size_t i);
 /* Their bytes as they lie in memory now. */

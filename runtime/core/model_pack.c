@@ -16,7 +16,6 @@ enum {
     PIECE_BYTES = 2 << 20,
     PIECES_PER_THREAD = 4, /* of a round */
     PANEL = KERN_LANES,    /* every layout's panels have 16 rows */
-    PER_LAYER = 7,
 };
 
 struct piece {
@@ -36,32 +35,33 @@ struct pieces {
 
 size_t kr_model_matrices(const struct krafla_model *m)
 {
-    return (size_t)m->file.n_layers * PER_LAYER + 1;
+    return (size_t)m->file.n_layers * KR_LAYER_MATRICES + 1;
 }
 
 /* layers points to memory of the model's own, so that this one may be changed. */
 static struct kern_matrix *layer_matrix(const struct krafla_model *m, size_t i)
 {
-    struct kr_layer *l = &m->file.layers[i / PER_LAYER];
-    struct kern_matrix *const order[PER_LAYER] = {&l->wq,   &l->wk, &l->wv,  &l->wo,
-                                                  &l->gate, &l->up, &l->down};
-    return order[i % PER_LAYER];
+    struct kr_layer *l = &m->file.layers[i / KR_LAYER_MATRICES];
+    struct kern_matrix *const order[KR_LAYER_MATRICES] = {&l->wq,   &l->wk, &l->wv,  &l->wo,
+                                                          &l->gate, &l->up, &l->down};
+    return order[i % KR_LAYER_MATRICES];
 }
 
 const struct kern_matrix *kr_model_matrix(const struct krafla_model *m, size_t i)
 {
-    if (i == (size_t)m->file.n_layers * PER_LAYER)
+    if (i == (size_t)m->file.n_layers * KR_LAYER_MATRICES)
         return &m->file.classifier;
     return layer_matrix(m, i);
 }
 
 static void matrix_name(const struct krafla_model *m, size_t i, char *name, size_t cap)
 {
-    static const char *const order[PER_LAYER] = {"wq", "wk", "wv", "wo", "gate", "up", "down"};
-    if (i == (size_t)m->file.n_layers * PER_LAYER)
+    static const char *const order[KR_LAYER_MATRICES] = {"wq",   "wk", "wv",  "wo",
+                                                         "gate", "up", "down"};
+    if (i == (size_t)m->file.n_layers * KR_LAYER_MATRICES)
         snprintf(name, cap, "%s", m->file.tied ? "embed" : "classifier");
     else
-        snprintf(name, cap, "layers.%zu.%s", i / PER_LAYER, order[i % PER_LAYER]);
+        snprintf(name, cap, "layers.%zu.%s", i / KR_LAYER_MATRICES, order[i % KR_LAYER_MATRICES]);
 }
 
 /* Bytes of rows x w->k in a layout. */
@@ -96,7 +96,7 @@ uint64_t kr_model_weight_bytes(const struct krafla_model *m)
 void kr_model_use_packed(struct krafla_model *m, const void *base)
 {
     const uint8_t *at = base;
-    const size_t layers = (size_t)m->file.n_layers * PER_LAYER;
+    const size_t layers = (size_t)m->file.n_layers * KR_LAYER_MATRICES;
     for (size_t i = 0; i <= layers; i++) {
         struct kern_matrix *w = i < layers ? layer_matrix(m, i) : &m->file.classifier;
         w->data = at;

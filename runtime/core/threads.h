@@ -11,7 +11,10 @@
 
 #include "error.h"
 
-enum { KR_MAX_THREADS = 64 };
+enum {
+    KR_MAX_THREADS = 64,
+    KR_CHUNKS_PER_THREAD = 4, /* of a run, at least: a slow thread can be helped */
+};
 
 struct kr_pool;
 

@@ -138,6 +138,12 @@ void kern_rope(float *x, size_t heads, size_t head_dim, size_t rotary, const flo
 
 enum kern_kvtype { KERN_KV_F32 = 0, KERN_KV_F16 = 1, KERN_KV_Q8 = 2 };
 
+/* Bytes of an element of K and V. */
+static inline size_t kern_kv_element(enum kern_kvtype type)
+{
+    return type == KERN_KV_F32 ? sizeof(float) : type == KERN_KV_F16 ? sizeof(uint16_t) : 1;
+}
+
 enum {
     /* Over an int8 cache, elements of queries and weights of positions are integers of at most this,
      * 127 * 256: two bytes.  Sums of KERN_SEGMENT or KERN_Q8_MAX_DIM products with int8 fit int32. */

@@ -38,9 +38,9 @@ def has_asm(isa: isas.Isa) -> bool:
     return (ROOT / "runtime" / "kernels" / isa.name / "asm").is_dir()
 
 
-def build_dir(isa: isas.Isa, *, release: bool = True) -> Path:
+def build_dir(isa: isas.Isa, *, release: bool = True, system: str = "") -> Path:
     """Return where the Makefile puts a row's build: as released, or plain (see make)."""
-    words = [isa.name, *([isa.arch] if cross(isa) else [])]
+    words = [isa.name, *([system] if system else [isa.arch] if cross(isa) else [])]
     words += ["pt", *(["asm"] * has_asm(isa))] if release else []
     return ROOT / "build" / "-".join(words)
 

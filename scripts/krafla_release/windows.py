@@ -45,8 +45,7 @@ def rows() -> list[isas.Isa]:
 
 def build_dir(isa: isas.Isa) -> Path:
     """Return where the Makefile puts the Windows build of a row."""
-    asm = "-asm" if build.has_asm(isa) else ""
-    return ROOT / "build" / f"{isa.name}-windows-pt{asm}"
+    return build.build_dir(isa, system="windows")
 
 
 def compiler() -> str | None:

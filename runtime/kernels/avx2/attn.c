@@ -3,12 +3,11 @@
  * Over an int8 cache vpmaddwd adds two products of 16-bit words to a lane.  The words of a quad of
  * bytes are its even and its odd ones, so integers stand as x0 x2 | x1 x3.
  * SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include <isa.h>
 #include <vec.h>
 
 #include "attn_dot.h"
+#include "dot_ymm.h"
 
 enum {
     ATTN_DOT_ROWS = 4, /* 4 x 2 sums, 2 x 2 columns, 2 pairs and 2 products of 16 ymm */
@@ -24,14 +23,6 @@ KR_INLINE void attn_dot_pack(int16_t *p, vf v, enum attn_side side)
     const __m256i x = _mm256_packs_epi32(_mm256_cvtps_epi32(v.lo), _mm256_cvtps_epi32(v.hi));
     const __m256i pairs = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(x, 0xD8), 0xD8);
     _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(pairs, 0xD8));
-}
-
-/* Two integers, in every lane. */
-KR_INLINE __m256i attn_dot_pair(const int16_t *p)
-{
-    int32_t pair;
-    memcpy(&pair, p, sizeof pair);
-    return _mm256_set1_epi32(pair);
 }
 
 /* The even and odd bytes of 8 columns, as words. */
@@ -63,8 +54,8 @@ KR_INLINE void attn_dot_tile(const size_t rows, const size_t width, const enum a
         const __m256i odd[2] = {attn_dot_odd(side, b0), attn_dot_odd(side, b1)};
         KR_UNROLL
         for (size_t r = 0; r < rows; r++) {
-            const __m256i x02 = attn_dot_pair(x + r * a->x_stride);
-            const __m256i x13 = attn_dot_pair(x + r * a->x_stride + 2);
+            const __m256i x02 = dot_broadcast(x + r * a->x_stride);
+            const __m256i x13 = dot_broadcast(x + r * a->x_stride + 2);
             KR_UNROLL
             for (size_t i = 0; i < 2; i++) {
                 sum[r][i] = _mm256_add_epi32(sum[r][i], _mm256_madd_epi16(even[i], x02));
@@ -74,7 +65,7 @@ KR_INLINE void attn_dot_tile(const size_t rows, const size_t width, const enum a
     }
     KR_UNROLL
     for (size_t r = 0; r < rows; r++)
-        dots[r] = (vf){_mm256_cvtepi32_ps(sum[r][0]), _mm256_cvtepi32_ps(sum[r][1])};
+        dots[r] = dot_to_float(sum[r][0], sum[r][1]);
 }
 
 #include "attn.tmpl.h"

@@ -14,12 +14,11 @@
 #ifndef DOT_H
 #define DOT_H
 
-#include <string.h>
-
 #include <isa.h>
 #include <vec.h>
 
 #include "dot_scale.h"
+#include "dot_ymm.h"
 #include "gather_x86.h"
 #include "kernels.h"
 #include "stream_x86.h"
@@ -39,13 +38,6 @@ struct dot_weights {
     KR_ALIGNED(64) uint8_t step[16][64];
     KR_ALIGNED(64) int32_t cross[16]; /* Q8, if DOT_CROSS: -sum of even * odd by row */
 };
-
-KR_INLINE __m256i dot_broadcast(const void *p)
-{
-    int32_t quad;
-    memcpy(&quad, p, sizeof quad);
-    return _mm256_set1_epi32(quad);
-}
 
 KR_INLINE __m256i dot_load(const void *p)
 {
@@ -69,11 +61,6 @@ KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
     float *d = (float *)(wide + KERN_BLOCK * n);
     int32_t *start = (int32_t *)(d + n);
     return (struct dot_acts){q, wide, d, start, DOT_CROSS ? start + n : NULL};
-}
-
-KR_INLINE vf dot_to_float(__m256i lo, __m256i hi)
-{
-    return (vf){_mm256_cvtepi32_ps(lo), _mm256_cvtepi32_ps(hi)};
 }
 
 /* ---- one column ---------------------------------------------------------------------------- */

@@ -8,10 +8,7 @@
  *
  * The sums go through all h, are shifted, and then through all l.
  * SPDX-License-Identifier: MIT */
-#include <string.h>
-
-#include <isa.h>
-#include <vec.h>
+#include <dot.h>
 
 #include "attn_dot.h"
 
@@ -30,14 +27,6 @@ KR_INLINE void attn_dot_pack(int16_t *p, vf v, enum attn_side side)
     const __m128i l = _mm512_cvtepi32_epi8(x);
     _mm_storeu_si128((__m128i *)p, _mm_unpacklo_epi32(h, l));
     _mm_storeu_si128((__m128i *)(p + 8), _mm_unpackhi_epi32(h, l));
-}
-
-/* Four bytes, in every lane. */
-KR_INLINE __m512i attn_dot_bytes(const int16_t *p)
-{
-    int32_t bytes;
-    memcpy(&bytes, p, sizeof bytes);
-    return _mm512_set1_epi32(bytes);
 }
 
 KR_INLINE __m512i attn_dot_add(enum attn_side side, __m512i sum, __m512i column, __m512i x)
@@ -59,7 +48,7 @@ KR_INLINE void attn_dot_half(const size_t rows, const size_t width, const enum a
             column[j] = _mm512_loadu_si512(b + j * a->j_stride);
         KR_UNROLL
         for (size_t r = 0; r < rows; r++) {
-            const __m512i bytes = attn_dot_bytes(x + r * a->x_stride);
+            const __m512i bytes = dot_broadcast(x + r * a->x_stride);
             KR_UNROLL
             for (size_t j = 0; j < width; j++)
                 sum[r][j] = attn_dot_add(side, sum[r][j], column[j], bytes);

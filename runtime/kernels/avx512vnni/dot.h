@@ -23,7 +23,7 @@
 #include "kernels.h"
 #include "stream_x86.h"
 
-KR_INLINE __m512i dot_broadcast(const int8_t *p)
+KR_INLINE __m512i dot_broadcast(const void *p)
 {
     int32_t quad;
     memcpy(&quad, p, sizeof quad);

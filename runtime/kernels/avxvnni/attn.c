@@ -6,12 +6,11 @@
  *
  *     a quad of integers: | h0 h1 h2 h3 | l0 l1 l2 l3 |
  * SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include <isa.h>
 #include <vec.h>
 
 #include "attn_dot.h"
+#include "dot_ymm.h"
 
 enum {
     ATTN_DOT_ROWS = 3, /* 3 x 2 sums of h and of l, 2 columns and 2 integers of 16 ymm */
@@ -39,14 +38,6 @@ KR_INLINE void attn_dot_pack(int16_t *p, vf v, enum attn_side side)
     _mm256_storeu_si256((__m256i *)p, _mm256_shuffle_epi8(halves, order));
 }
 
-/* Four bytes, in every lane. */
-KR_INLINE __m256i attn_dot_bytes(const int16_t *p)
-{
-    int32_t bytes;
-    memcpy(&bytes, p, sizeof bytes);
-    return _mm256_set1_epi32(bytes);
-}
-
 KR_INLINE __m256i attn_dot_add(enum attn_side side, __m256i sum, __m256i column, __m256i x)
 {
     return side == ATTN_KEYS ? _mm256_dpbusd_epi32(sum, column, x)
@@ -70,8 +61,8 @@ KR_INLINE void attn_dot_tile(const size_t rows, const size_t width, const enum a
                                    _mm256_loadu_si256((const __m256i *)(b + 32))};
         KR_UNROLL
         for (size_t r = 0; r < rows; r++) {
-            const __m256i h = attn_dot_bytes(x + r * a->x_stride);
-            const __m256i l = attn_dot_bytes(x + r * a->x_stride + 2);
+            const __m256i h = dot_broadcast(x + r * a->x_stride);
+            const __m256i l = dot_broadcast(x + r * a->x_stride + 2);
             KR_UNROLL
             for (size_t i = 0; i < 2; i++) {
                 hi[r][i] = attn_dot_add(side, hi[r][i], column[i], h);
@@ -85,7 +76,7 @@ KR_INLINE void attn_dot_tile(const size_t rows, const size_t width, const enum a
         KR_UNROLL
         for (size_t i = 0; i < 2; i++)
             sum[i] = _mm256_add_epi32(_mm256_slli_epi32(hi[r][i], 8), lo[r][i]);
-        dots[r] = (vf){_mm256_cvtepi32_ps(sum[0]), _mm256_cvtepi32_ps(sum[1])};
+        dots[r] = dot_to_float(sum[0], sum[1]);
     }
 }
 

@@ -13,23 +13,15 @@
 #ifndef DOT_H
 #define DOT_H
 
-#include <string.h>
-
 #include <isa.h>
 #include <vec.h>
 
 #include "acts_vnni.h"
 #include "dot_scale.h"
+#include "dot_ymm.h"
 #include "gather_x86.h"
 #include "kernels.h"
 #include "stream_x86.h"
-
-KR_INLINE __m256i dot_broadcast(const void *p)
-{
-    int32_t quad;
-    memcpy(&quad, p, sizeof quad);
-    return _mm256_set1_epi32(quad);
-}
 
 KR_INLINE __m256i dot_load(const uint8_t *p)
 {
@@ -69,7 +61,7 @@ KR_INLINE vf dot_block(enum kern_wtype wtype, const uint8_t *quads, const struct
             hi = _mm256_dpbusd_epi32(hi, dot_high(w_hi), next);
         }
     }
-    return (vf){_mm256_cvtepi32_ps(lo), _mm256_cvtepi32_ps(hi)};
+    return dot_to_float(lo, hi);
 }
 
 /* ---- many columns -------------------------------------------------------------------------- */
@@ -112,8 +104,7 @@ KR_INLINE void dot_tile(float *sums, const uint8_t *steps, vf scale, const struc
     }
     KR_UNROLL
     for (int c = 0; c < n; c++) {
-        const vf dot = {_mm256_cvtepi32_ps(lo[c]), _mm256_cvtepi32_ps(hi[c])};
-        dot_scale(sums + 16 * c, dot, scale, a->d[at + (size_t)c]);
+        dot_scale(sums + 16 * c, dot_to_float(lo[c], hi[c]), scale, a->d[at + (size_t)c]);
     }
 }
 

@@ -20,6 +20,7 @@
 #include <isa.h>
 #include <vec.h>
 
+#include "dot_scale.h"
 #include "gather.h"
 #include "kernels.h"
 
@@ -38,12 +39,6 @@ KR_INLINE struct dot_acts dot_acts_view(const void *acts, size_t k, size_t cols)
     int8_t *q = (int8_t *)acts;
     float *d = (float *)(q + KERN_BLOCK * n);
     return (struct dot_acts){q, d, (int16_t *)(d + n)};
-}
-
-/* One step of the float chain of 16 rows and a column. */
-KR_INLINE void dot_scale(float *sums, vf dot, vf scale, float d)
-{
-    vf_store(sums, vf_fma(vf_mul(scale, vf_set1(d)), dot, vf_load(sums)));
 }
 
 /* ---- Q4 ------------------------------------------------------------------------------------ */

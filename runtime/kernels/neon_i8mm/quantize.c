@@ -4,11 +4,6 @@
 
 #include "quantize.h"
 
-size_t kern_acts_bytes(size_t k, size_t cols)
-{
-    return k / KERN_BLOCK * cols * DOT_ACT_BYTES;
-}
-
 void kern_quantize(void *acts, size_t k, size_t cols, size_t col0, size_t col1, size_t block0,
                    size_t block1, const float *x, size_t x_stride)
 {

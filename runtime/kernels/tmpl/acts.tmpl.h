@@ -1,19 +1,14 @@
-/* tmpl/acts.tmpl.h - kern_acts_bytes and kern_quantize: the walk over columns and blocks.  Include
+/* tmpl/acts.tmpl.h - kern_quantize: the walk over columns and blocks.  Include
  * once, at the end of <isa>/quantize.c, which defines
  *
  *   void acts_block(const struct dot_acts *a, size_t at, const float *x)
  *       block at = block * cols + column from 32 floats: its bytes, its scale and its sums
  *
- * with the activations of <dot.h>, DOT_ACT_BYTES for a block and column.
+ * with the activations of <dot.h>.
  * SPDX-License-Identifier: MIT */
 #include <dot.h>
 
 #include "kernels.h"
-
-size_t kern_acts_bytes(size_t k, size_t cols)
-{
-    return k / KERN_BLOCK * cols * DOT_ACT_BYTES;
-}
 
 void kern_quantize(void *acts, size_t k, size_t cols, size_t col0, size_t col1, size_t block0,
                    size_t block1, const float *x, size_t x_stride)

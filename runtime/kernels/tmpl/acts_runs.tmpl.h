@@ -1,11 +1,11 @@
-/* tmpl/acts_runs.tmpl.h - kern_acts_bytes and kern_quantize for block-major activations, up to 16
+/* tmpl/acts_runs.tmpl.h - kern_quantize for block-major activations, up to 16
  * blocks that stand together at a time: a division makes the scales of all of them, and what is
  * stored fills cache lines.  Include once, at the end of <isa>/quantize.c, which defines
  *
  *   void acts_block(const struct dot_acts *a, size_t at, vf low, vf high)
  *       block at = block * cols + column gets its bytes, and its sums, from 32 integers as floats
  *
- * with the activations of <dot.h>, DOT_ACT_BYTES for a block and column.
+ * with the activations of <dot.h>.
  * SPDX-License-Identifier: MIT */
 #include <dot.h>
 
@@ -13,11 +13,6 @@
 #include "quantize.h"
 
 enum { ACTS_RUN = 16 }; /* the lanes of a vf */
-
-size_t kern_acts_bytes(size_t k, size_t cols)
-{
-    return k / KERN_BLOCK * cols * DOT_ACT_BYTES;
-}
 
 /* Blocks at .. at + n - 1, n <= ACTS_RUN, from x[n][32] with row stride `stride` floats. */
 static void acts_run(const struct dot_acts *a, size_t at, size_t n, const float *x, size_t stride)

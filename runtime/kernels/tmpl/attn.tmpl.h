@@ -112,7 +112,7 @@ static void attn_weights_q8(const struct attn_tile *t, size_t r, float *unit)
     float *scores = t->scores + r * KERN_SEGMENT;
     int16_t *ints = t->ints + r * KERN_SEGMENT;
     const struct attn_weights w = attn_softmax(scores, t->kv.vs, t, r);
-    const vf factor = attn_q8_factor(vf_amax(w.top), unit);
+    const vf factor = quantize_factor(vf_amax(w.top), (float)KERN_Q8_STEPS, unit);
     size_t i = attn_block(t->all.pos0);
     for (; i < attn_block(s.pos0); i += KERN_LANES)
         attn_dot_pack(ints + i, vf_set1(0.0f), ATTN_VALUES);

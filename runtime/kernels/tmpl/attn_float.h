@@ -114,7 +114,7 @@ KR_INLINE void attn_values_float(const size_t rows, enum kern_kvtype type,
                                  const struct attn_tile *t)
 {
     const size_t width = attn_width(rows), dim = t->kv.head_dim;
-    const size_t row = attn_round(dim) * (type == KERN_KV_F32 ? sizeof(float) : sizeof(uint16_t));
+    const size_t row = attn_round(dim) * kern_kv_element(type);
     for (size_t pos = t->all.pos0, end; pos < t->all.pos1; pos = end) {
         end = t->all.pos1 - pos < ATTN_CHUNK ? t->all.pos1 : pos + ATTN_CHUNK;
         if (t->first && width * KERN_LANES < dim)

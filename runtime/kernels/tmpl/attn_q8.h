@@ -20,27 +20,14 @@
 
 #include "attn_dot.h"
 #include "attn_tile.h"
-
-/* Factor from floats of at most amax to integers, and their unit; both 0 for (nearly) nothing.
- * |x * factor| <= 32512 * (1 + 2^-23), which rounds to 32512. */
-KR_INLINE vf attn_q8_factor(float amax, float *unit)
-{
-    if (amax < 1e-30f) {
-        *unit = 0.0f;
-        return vf_set1(0.0f);
-    }
-    *unit = amax / (float)KERN_Q8_STEPS;
-    return vf_set1((float)KERN_Q8_STEPS / amax);
-}
+#include "quantize.h"
 
 /* The integers of a query of n floats, their unit, and what undoes the offset of the keys.  Their
  * sum is exact: |sum| <= 512 * 32512 < 2^24; of a NaN, which C does not convert, it counts as 0. */
 static void attn_query(int16_t *ints, const float *q, size_t n, float *unit, int32_t *start)
 {
-    vf top = vf_set1(0.0f), sum = top;
-    for (size_t d = 0; d < n; d += KERN_LANES)
-        top = vf_max(top, vf_abs(attn_load_o(q + d, n - d)));
-    const vf factor = attn_q8_factor(vf_amax(top), unit);
+    const vf factor = quantize_factor(attn_amax(q, n), (float)KERN_Q8_STEPS, unit);
+    vf sum = vf_set1(0.0f);
     for (size_t d = 0; d < n; d += KERN_LANES) {
         const vf v = vf_mul(attn_load_o(q + d, n - d), factor);
         sum = vf_add(sum, vf_rint(v));

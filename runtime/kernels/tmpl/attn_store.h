@@ -41,22 +41,14 @@ KR_INLINE void kv_quantize(int8_t *q, const float *x, size_t left, vf factor)
     vf_store_i8(q, vf_rint(vf_mul(attn_load_o(x, left), factor)));
 }
 
-/* Factor and scale of n floats. */
-static vf kv_factor(const float *x, size_t n, float *d)
-{
-    vf top = vf_set1(0.0f);
-    for (size_t i = 0; i < n; i += KERN_LANES)
-        top = vf_max(top, vf_abs(attn_load_o(x + i, n - i)));
-    return quantize_factor(vf_amax(top), d);
-}
-
 /* Quads: K four elements of one position, V four positions of one element. */
 static void kv_store_q8(const struct kern_kv *kv, size_t pos, const float *k, const float *v)
 {
     const size_t dim = kv->head_dim, stride = attn_round(dim);
     uint8_t *to = (uint8_t *)kv->k + attn_block(pos) * stride + 4 * (pos % KERN_LANES);
     int8_t *row = (int8_t *)kv->v + pos / 4 * 4 * stride + pos % 4;
-    const vf kf = kv_factor(k, dim, &kv->ks[pos]), vfac = kv_factor(v, dim, &kv->vs[pos]);
+    const vf kf = quantize_factor(attn_amax(k, dim), 127.0f, &kv->ks[pos]);
+    const vf vfac = quantize_factor(attn_amax(v, dim), 127.0f, &kv->vs[pos]);
     for (size_t d = 0; d < dim; d += KERN_LANES) {
         int8_t q[KERN_LANES];
         kv_quantize(q, k + d, dim - d, kf);

@@ -66,14 +66,22 @@ KR_INLINE void attn_touch(const void *p, size_t bytes)
         (void)((const volatile uint8_t *)p)[i];
 }
 
+/* The largest |x| of n floats. */
+static inline float attn_amax(const float *x, size_t n)
+{
+    vf top = vf_set1(0.0f);
+    for (size_t i = 0; i < n; i += KERN_LANES)
+        top = vf_max(top, vf_abs(attn_load_o(x + i, n - i)));
+    return vf_amax(top);
+}
+
 /* The cache from position `base` on. */
 static inline struct kern_kv attn_segment(const struct kern_kv *kv, size_t base)
 {
-    static const size_t element[] = {
-        [KERN_KV_F32] = sizeof(float), [KERN_KV_F16] = sizeof(uint16_t), [KERN_KV_Q8] = 1};
     struct kern_kv at = *kv;
-    const size_t v = base * attn_round(kv->head_dim) * element[kv->type];
-    const size_t k = kv->type == KERN_KV_Q8 ? v : base * kv->head_dim * element[kv->type];
+    const size_t element = kern_kv_element((enum kern_kvtype)kv->type);
+    const size_t v = base * attn_round(kv->head_dim) * element;
+    const size_t k = kv->type == KERN_KV_Q8 ? v : base * kv->head_dim * element;
     at.k = (uint8_t *)kv->k + k;
     at.v = (uint8_t *)kv->v + v;
     if (kv->type == KERN_KV_Q8) {

@@ -1,5 +1,5 @@
-/* tmpl/matmul_p16.tmpl.h - kern_layout and kern_matmul for panels of 16 rows.  Include once, at the
- * end of <isa>/matmul.c, which says in p16_matmul() how it goes about rows and columns.
+/* tmpl/matmul_p16.tmpl.h - kern_layout, kern_acts_bytes and kern_matmul for panels of 16 rows.  Include
+ * once, at the end of <isa>/matmul.c, which says in p16_matmul() how it goes about rows and columns.
  * SPDX-License-Identifier: MIT */
 #include "p16_columns.h"
 
@@ -7,6 +7,11 @@ const struct pack_layout kern_layout[2] = {
     [KERN_Q8] = {PACK_Q8_NAME, PACK_ROWS, PACK_Q8_K, PACK_BLOCKS, PACK_Q8_XOR, 0},
     [KERN_Q4] = {PACK_Q4_NAME, PACK_ROWS, PACK_Q4_K, PACK_BLOCKS, 0, PACK_Q4_XOR},
 };
+
+size_t kern_acts_bytes(size_t k, size_t cols)
+{
+    return k / KERN_BLOCK * cols * DOT_ACT_BYTES;
+}
 
 /* One instance per pair of types, so that each has its constants. */
 #define P16_INSTANCE(name, w, s)                                                                   \

@@ -7,7 +7,8 @@
  * integer dot products are <dot.h>'s:
  *
  *   struct dot_acts, dot_acts_view(acts, k, cols)
- *       where the parts of the activations lie; scales d[blocks][cols]
+ *       where the parts of the activations lie, DOT_ACT_BYTES for a block and column;
+ *       scales d[blocks][cols]
  *   void dot_block_cols(wtype, sums, quads, scale, a, at, n)
  *       sums[n][16] = fma(scale * d, dot, sums) for n columns, the first at = block * cols + column
  *   gather4()

@@ -10,19 +10,20 @@
 
 static const float quantize_nothing = 1e-30f; /* below this a block is all zero */
 
-/* Factor from floats to integers, and their scale in *d; both 0 for (nearly) nothing.
- * |x| <= amax gives |x * factor| <= 127 * (1 + 2^-23), which rounds to 127: never -128. */
-static inline vf quantize_factor(float amax, float *d)
+/* Factor from floats to integers of at most `steps`, and their scale in *d; both 0 for (nearly)
+ * nothing.  |x| <= amax gives |x * factor| <= steps * (1 + 2^-23), which rounds to steps: of 127 never
+ * to -128. */
+static inline vf quantize_factor(float amax, float steps, float *d)
 {
     if (amax < quantize_nothing) {
         *d = 0.0f;
         return vf_set1(0.0f);
     }
-    *d = amax / 127.0f;
-    return vf_set1(127.0f / amax);
+    *d = amax / steps;
+    return vf_set1(steps / amax);
 }
 
-/* The same of 16 blocks. */
+/* The same of 16 blocks, to int8. */
 static inline void quantize_factors(float factor[16], float d[16], const float amax[16])
 {
     const vf most = vf_set1(127.0f), m = vf_max(vf_load(amax), vf_set1(quantize_nothing));
@@ -38,7 +39,7 @@ static inline float quantize_block(int8_t *q, const float *x)
 {
     const vf a = vf_load(x), b = vf_load(x + 16);
     float d;
-    const vf factor = quantize_factor(vf_amax(vf_max(vf_abs(a), vf_abs(b))), &d);
+    const vf factor = quantize_factor(vf_amax(vf_max(vf_abs(a), vf_abs(b))), 127.0f, &d);
     vf_store_i8(q, vf_rint(vf_mul(a, factor)));
     vf_store_i8(q + 16, vf_rint(vf_mul(b, factor)));
     return d;

@@ -7,13 +7,12 @@
 #ifndef DOT_SUMS_H
 #define DOT_SUMS_H
 
+#include "asm_arm.h"
+
 /* ---- one column ---------------------------------------------------------------------------- */
 
 /* Activations in v0, v1; 64 bytes of weights, k = 4z..4z+3 of 16 rows, go to four registers from v16
  * or v20 on. */
-#define DOT_LOAD_A "ld1 {v16.16b - v19.16b}, [%[w]], #64\n\t"
-#define DOT_LOAD_B "ld1 {v20.16b - v23.16b}, [%[w]], #64\n\t"
-
 /* Four registers of weights times a lane of x. */
 #define DOT_16(w0, w1, w2, w3, x)                                                                  \
     "sdot %[s0].4s, " w0 ".16b, " x "\n\t"                                                         \
@@ -24,17 +23,6 @@
 #define DOT_A(x) DOT_16("v16", "v17", "v18", "v19", x)
 #define DOT_B(x) DOT_16("v20", "v21", "v22", "v23", x)
 #define DOT_LOW(x) DOT_16("v24", "v25", "v26", "v27", x)
-
-/* Of nibbles, the low ones move up, and are cleared below the high ones. */
-#define DOT_SPLIT(w0, w1, w2, w3)                                                                  \
-    "shl v24.16b, " w0 ".16b, #4\n\t"                                                              \
-    "shl v25.16b, " w1 ".16b, #4\n\t"                                                              \
-    "shl v26.16b, " w2 ".16b, #4\n\t"                                                              \
-    "shl v27.16b, " w3 ".16b, #4\n\t"                                                              \
-    "and " w0 ".16b, " w0 ".16b, %[high].16b\n\t"                                                  \
-    "and " w1 ".16b, " w1 ".16b, %[high].16b\n\t"                                                  \
-    "and " w2 ".16b, " w2 ".16b, %[high].16b\n\t"                                                  \
-    "and " w3 ".16b, " w3 ".16b, %[high].16b\n\t"
 
 #define DOT_NIBBLES_A(z)                                                                           \
     DOT_SPLIT("v16", "v17", "v18", "v19") DOT_LOW("v0.4b[" z "]") DOT_A("v1.4b[" z "]")
@@ -159,13 +147,10 @@ KR_INLINE void dot_sums_pairs(enum kern_wtype wtype, float *sums, const struct d
                          : DOT_PAIR_CLOBBERS);
 }
 
-#undef DOT_LOAD_A
-#undef DOT_LOAD_B
 #undef DOT_16
 #undef DOT_A
 #undef DOT_B
 #undef DOT_LOW
-#undef DOT_SPLIT
 #undef DOT_NIBBLES_A
 #undef DOT_NIBBLES_B
 #undef DOT_BEGIN

@@ -6,12 +6,11 @@
 #ifndef DOT_SUMS_H
 #define DOT_SUMS_H
 
+#include "asm_arm.h"
+
 /* ---- one column ---------------------------------------------------------------------------- */
 
 /* 64 bytes of weights, 8 k of rows 0 to 7 or 8 to 15, go to four registers from v16 or v20 on. */
-#define DOT_LOAD_A "ld1 {v16.16b - v19.16b}, [%[w]], #64\n\t"
-#define DOT_LOAD_B "ld1 {v20.16b - v23.16b}, [%[w]], #64\n\t"
-
 /* Four registers of weights times x, activations k8z..8z+7 twice in vz. */
 #define DOT_8_A(w0, w1, w2, w3, x)                                                                 \
     "sdot v4.4s, " w0 ".16b, " x ".16b\n\t"                                                        \
@@ -28,17 +27,6 @@
 #define DOT_B(x) DOT_8_B("v20", "v21", "v22", "v23", x)
 #define DOT_LOW_A(x) DOT_8_A("v24", "v25", "v26", "v27", x)
 #define DOT_LOW_B(x) DOT_8_B("v24", "v25", "v26", "v27", x)
-
-/* Of nibbles, the low ones move up, and are cleared below the high ones. */
-#define DOT_SPLIT(w0, w1, w2, w3)                                                                  \
-    "shl v24.16b, " w0 ".16b, #4\n\t"                                                              \
-    "shl v25.16b, " w1 ".16b, #4\n\t"                                                              \
-    "shl v26.16b, " w2 ".16b, #4\n\t"                                                              \
-    "shl v27.16b, " w3 ".16b, #4\n\t"                                                              \
-    "and " w0 ".16b, " w0 ".16b, %[high].16b\n\t"                                                  \
-    "and " w1 ".16b, " w1 ".16b, %[high].16b\n\t"                                                  \
-    "and " w2 ".16b, " w2 ".16b, %[high].16b\n\t"                                                  \
-    "and " w3 ".16b, " w3 ".16b, %[high].16b\n\t"
 
 #define DOT_NIBBLES_A(x, y) DOT_SPLIT("v16", "v17", "v18", "v19") DOT_LOW_A(x) DOT_A(y)
 #define DOT_NIBBLES_B(x, y) DOT_SPLIT("v20", "v21", "v22", "v23") DOT_LOW_B(x) DOT_B(y)
@@ -165,15 +153,12 @@ KR_INLINE void dot_sums_pairs(enum kern_wtype wtype, float *sums, const struct d
                          : DOT_PAIR_CLOBBERS);
 }
 
-#undef DOT_LOAD_A
-#undef DOT_LOAD_B
 #undef DOT_8_A
 #undef DOT_8_B
 #undef DOT_A
 #undef DOT_B
 #undef DOT_LOW_A
 #undef DOT_LOW_B
-#undef DOT_SPLIT
 #undef DOT_NIBBLES_A
 #undef DOT_NIBBLES_B
 #undef DOT_BEGIN
