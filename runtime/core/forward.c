@@ -129,7 +129,7 @@ static void embed_token(void *arg, size_t t, size_t thread)
     const float *const freq[2] = {f->m->rope_freq, f->m->rope_freq_local};
     for (size_t i = 0; i < 2 && freq[i]; i++)
         kern_rope_angles(f->cs[i] + t * head_dim, f->sn[i] + t * head_dim, freq[i], head_dim / 2,
-                         pos);
+                         pos, 1.0f);
     norm_token(b, t, thread);
 }
 

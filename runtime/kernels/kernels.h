@@ -126,13 +126,49 @@ void kern_silu_mul(float *y, const float *gate, const float *up, size_t n);
 void kern_gelu_mul(float *y, const float *gate, const float *up, size_t n);
 
 /* Angles of one position: pair i turns by pos * freq[i], computed in double.
- * cs[2i] = cs[2i+1] = cos, sn[2i] = -sin, sn[2i+1] = sin; n = pairs. */
-void kern_rope_angles(float *cs, float *sn, const float *freq, size_t n, uint32_t pos);
+ * cs[2i] = cs[2i+1] = scale * cos, sn[2i] = -scale * sin, sn[2i+1] = scale * sin; n = pairs. */
+void kern_rope_angles(float *cs, float *sn, const float *freq, size_t n, uint32_t pos, float scale);
 
 /* Rotate the interleaved pairs of heads x head_dim in place; the first
  * `rotary` floats of each head turn, the rest stay. */
 void kern_rope(float *x, size_t heads, size_t head_dim, size_t rotary, const float *cs,
                const float *sn);
+
+/* y = x / (1 + exp(-gate)).  y may be x. */
+void kern_sigmoid_mul(float *y, const float *x, const float *gate, size_t n);
+
+/* x = cap * tanh(x / cap). */
+void kern_softcap(float *x, size_t n, float cap);
+
+/* ---- the gated delta rule (Yang et al., arXiv 2412.06464) ---------------------------------- */
+
+/* One token of a causal convolution of each channel by itself, and SiLU: with
+ * acc = sum over j, in order, of x[j][i] * w[j*n + i],  y[i] = acc / (1 + exp(-acc)).
+ * x[0] is the oldest of the `taps` inputs, x[taps - 1] the token's own.  y is none of them. */
+void kern_conv_silu(float *y, const float *const *x, const float *w, size_t taps, size_t n);
+
+/* y[i] = (x[i] * (1 / sqrt(sum(x^2) + eps))) * scale, the sum as in kern_rmsnorm.  y may be x. */
+void kern_l2norm(float *y, const float *x, size_t n, float eps, float scale);
+
+/* decay[i] = exp(-rate[i] * softplus(a[i] + bias[i])), beta[i] = 1 / (1 + exp(-b[i])), in double,
+ * rounded once; softplus(x) = log(1 + e^x). */
+void kern_delta_gates(float *decay, float *beta, const float *a, const float *b, const float *rate,
+                      const float *bias, size_t n);
+
+/* One value head over `tokens` tokens in order.  Its state is [k_dim][v_dim16], v_dim16 = v_dim
+ * rounded up to 16, zeros behind v_dim; 64-byte aligned.  For each token, for each column j:
+ *     m = decay * (sum over i, in order, of state[i][j] * k[i])
+ *     u = beta * (v[j] - m)
+ *     state[i][j] = fma(k[i], u, decay * state[i][j])        for each i
+ *     out[j] = sum over i, in order, of state[i][j] * q[i]
+ * every product but fma's own rounded.  out overlaps none of the inputs. */
+struct kern_delta {
+    const float *q, *k, *v;         /* [tokens][k_dim] twice, [tokens][v_dim] */
+    const float *decay, *beta;      /* [tokens] */
+    size_t qkv_stride, gate_stride; /* floats from token to token */
+    size_t k_dim, v_dim, tokens;
+};
+void kern_delta(float *out, size_t out_stride, float *state, const struct kern_delta *in);
 
 /* ---- attention ---------------------------------------------------------- */
 

@@ -57,6 +57,7 @@ static void check_rope_angles(struct check *c)
     for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
         const uint32_t pos = positions[i];
         const size_t n = 33;
+        const float scale = i % 2 ? 1.0f : 1.3465735f;
         if (!check_case(c, "rope_angles pos=%u", pos))
             continue;
         float *freq = check_floats(c, n), *cs = check_floats(c, 2 * n),
@@ -66,8 +67,8 @@ static void check_rope_angles(struct check *c)
         freq[1] = 0.5f;
         for (size_t j = 2; j < n; j++)
             freq[j] = freq[j - 1] * 0.75f;
-        ref_rope_angles(want, want + 2 * n, freq, n, pos);
-        kern_rope_angles(cs, sn, freq, n, pos);
+        ref_rope_angles(want, want + 2 * n, freq, n, pos, scale);
+        kern_rope_angles(cs, sn, freq, n, pos, scale);
         for (size_t k = 0; k < 2; k++) {
             for (size_t j = 0; j < 2 * n; j++)
                 mag[j] = fabs(want[k * 2 * n + j]) + 1e-7; /* rounding, 6e-15 of the angle */

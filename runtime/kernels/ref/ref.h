@@ -39,7 +39,8 @@ void ref_rmsnorm_bits(float *want, const float *x, const float *gain, size_t n, 
 
 void ref_silu_mul(double *want, double *mag, const float *gate, const float *up, size_t n);
 void ref_gelu_mul(double *want, double *mag, const float *gate, const float *up, size_t n);
-void ref_rope_angles(double *cs, double *sn, const float *freq, size_t n, uint32_t pos);
+void ref_rope_angles(double *cs, double *sn, const float *freq, size_t n, uint32_t pos,
+                     float scale);
 void ref_rope(double *want, double *mag, const float *x, size_t heads, size_t head_dim,
               size_t rotary, const float *cs, const float *sn);
 

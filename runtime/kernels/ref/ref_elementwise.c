@@ -41,13 +41,13 @@ void ref_gelu_mul(double *want, double *mag, const float *gate, const float *up,
     }
 }
 
-void ref_rope_angles(double *cs, double *sn, const float *freq, size_t n, uint32_t pos)
+void ref_rope_angles(double *cs, double *sn, const float *freq, size_t n, uint32_t pos, float scale)
 {
     for (size_t i = 0; i < n; i++) {
         const double angle = (double)pos * freq[i];
-        cs[2 * i] = cs[2 * i + 1] = cos(angle);
-        sn[2 * i] = -sin(angle);
-        sn[2 * i + 1] = sin(angle);
+        cs[2 * i] = cs[2 * i + 1] = scale * cos(angle);
+        sn[2 * i] = -scale * sin(angle);
+        sn[2 * i + 1] = scale * sin(angle);
     }
 }
 

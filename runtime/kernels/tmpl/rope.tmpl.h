@@ -48,12 +48,14 @@ static inline void rope_sincos(double x, double *sine, double *cosine)
     *cosine = (quadrant + 1) & 2 ? -cx : cx;
 }
 
-void kern_rope_angles(float *cs, float *sn, const float *freq, size_t n, uint32_t pos)
+void kern_rope_angles(float *cs, float *sn, const float *freq, size_t n, uint32_t pos, float scale)
 {
     for (size_t i = 0; i < n; i++) {
         double sine, cosine;
         const double angle = (double)pos * (double)freq[i]; /* exact: 24 bits times 24 */
         rope_sincos(angle, &sine, &cosine);
+        sine *= (double)scale;
+        cosine *= (double)scale;
         cs[2 * i] = cs[2 * i + 1] = (float)cosine;
         sn[2 * i] = (float)-sine;
         sn[2 * i + 1] = (float)sine;
