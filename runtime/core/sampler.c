@@ -1,11 +1,13 @@
 /* sampler.c - from logits to the next token.
  *
- * The order is: repetition penalty, then the most likely token if the
- * temperature is 0 or top-k is 1, else temperature, top-k, top-p, draw.  Only
- * IEEE operations in a fixed order and no libm: the same logits and seed give
- * the same token in every build.  Knows nothing of text or of stopping.
+ * The order is in krafla.h.  It is that of transformers; llama.cpp differs in
+ * one thing: it divides by the temperature last, so that its top-p and min-p do
+ * not see it.  Only IEEE operations in a fixed order and no libm: the same
+ * logits and seed give the same token in every build.  Knows nothing of text or
+ * of stopping.
  * SPDX-License-Identifier: MIT */
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +24,10 @@ struct krafla_sampler {
     krafla_sampler_options o;
     int32_t vocab;
     uint64_t state;
-    float *logits;           /* [vocab], after the penalty; then weights in their place */
+    krafla_logit_bias *bias; /* [o.n_logit_bias] */
+    float *logits;           /* [vocab], after bias and penalties; then weights in their place */
     struct candidate *picks; /* [vocab] */
-    uint8_t *seen;           /* [vocab], all 0 between calls */
+    uint32_t *counts;        /* [vocab], all 0 between calls */
 };
 
 void krafla_sampler_defaults(krafla_sampler_options *o)
@@ -33,11 +36,20 @@ void krafla_sampler_defaults(krafla_sampler_options *o)
         .struct_size = sizeof *o,
         .temperature = 0.0f,
         .top_p = 0.9f,
-        .top_k = 0,
-        .repeat_penalty = 1.0f,
         .repeat_last_n = 64,
+        .repeat_penalty = 1.0f,
         .seed = 1,
     };
+}
+
+/* Written so that NaN fails too. */
+static krafla_status check_range(const char *what, float value, double low, double high,
+                                 krafla_error *err)
+{
+    if (value >= (float)low && value <= (float)high)
+        return KRAFLA_OK;
+    return kr_fail(err, KRAFLA_E_ARGUMENT, "%s is %g, expected %g to %g", what, (double)value, low,
+                   high);
 }
 
 static krafla_status check_options(const krafla_sampler_options *o, krafla_error *err)
@@ -47,21 +59,54 @@ static krafla_status check_options(const krafla_sampler_options *o, krafla_error
                        "krafla_sampler_options: struct_size is %u, expected %zu: call "
                        "krafla_sampler_defaults() first",
                        (unsigned)o->struct_size, sizeof *o);
-    /* Written so that NaN fails too. */
-    if (!(o->temperature >= 0.0f && o->temperature <= 100.0f))
-        return kr_fail(err, KRAFLA_E_ARGUMENT, "temperature is %g, expected 0 to 100",
-                       (double)o->temperature);
-    if (!(o->top_p >= 0.0f && o->top_p <= 1.0f))
-        return kr_fail(err, KRAFLA_E_ARGUMENT, "top_p is %g, expected 0 to 1", (double)o->top_p);
+    krafla_status st = check_range("temperature", o->temperature, 0, 100, err);
+    if (st == KRAFLA_OK)
+        st = check_range("top_p", o->top_p, 0, 1, err);
+    if (st == KRAFLA_OK)
+        st = check_range("min_p", o->min_p, 0, 1, err);
+    if (st == KRAFLA_OK)
+        st = check_range("repeat_penalty", o->repeat_penalty, 0.01, 100, err);
+    if (st == KRAFLA_OK)
+        st = check_range("presence_penalty", o->presence_penalty, -2, 2, err);
+    if (st == KRAFLA_OK)
+        st = check_range("frequency_penalty", o->frequency_penalty, -2, 2, err);
+    if (st != KRAFLA_OK)
+        return st;
     if (o->top_k < 0)
         return kr_fail(err, KRAFLA_E_ARGUMENT, "top_k is %d, expected 0 or more", (int)o->top_k);
-    if (!(o->repeat_penalty >= 0.01f && o->repeat_penalty <= 100.0f))
-        return kr_fail(err, KRAFLA_E_ARGUMENT, "repeat_penalty is %g, expected 0.01 to 100",
-                       (double)o->repeat_penalty);
     if (o->repeat_last_n < 0)
         return kr_fail(err, KRAFLA_E_ARGUMENT, "repeat_last_n is %d, expected 0 or more",
                        (int)o->repeat_last_n);
     return KRAFLA_OK;
+}
+
+static krafla_status check_bias(const krafla_sampler_options *o, int32_t vocab, krafla_error *err)
+{
+    if (o->n_logit_bias > 0 && !o->logit_bias)
+        return kr_fail(err, KRAFLA_E_ARGUMENT, "logit_bias is NULL, but n_logit_bias is %zu",
+                       o->n_logit_bias);
+    for (size_t i = 0; i < o->n_logit_bias; i++) {
+        const krafla_logit_bias b = o->logit_bias[i];
+        if (b.id < 0 || b.id >= vocab)
+            return kr_fail(err, KRAFLA_E_ARGUMENT, "logit_bias: the id %d is not from 0 to %d",
+                           (int)b.id, (int)vocab - 1);
+        if (!(b.bias >= -100.0f && b.bias <= 100.0f) && b.bias != -INFINITY)
+            return kr_fail(err, KRAFLA_E_ARGUMENT,
+                           "logit_bias of token %d is %g, expected -100 to 100 or -infinity",
+                           (int)b.id, (double)b.bias);
+    }
+    return KRAFLA_OK;
+}
+
+/* All the sampler's arrays; false if there is no memory for one. */
+static bool allocate(krafla_sampler *s)
+{
+    const size_t vocab = (size_t)s->vocab;
+    s->bias = calloc(s->o.n_logit_bias + 1, sizeof *s->bias);
+    s->logits = calloc(vocab, sizeof *s->logits);
+    s->picks = calloc(vocab, sizeof *s->picks);
+    s->counts = calloc(vocab, sizeof *s->counts);
+    return s->bias && s->logits && s->picks && s->counts;
 }
 
 krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
@@ -74,24 +119,25 @@ krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
         o = &defaults;
     if (vocab < 1)
         return kr_fail(err, KRAFLA_E_ARGUMENT, "vocab is %d, expected 1 or more", (int)vocab);
-    const krafla_status st = check_options(o, err);
+    krafla_status st = check_options(o, err);
+    if (st == KRAFLA_OK)
+        st = check_bias(o, vocab, err);
     if (st != KRAFLA_OK)
         return st;
 
     krafla_sampler *s = calloc(1, sizeof *s);
     if (s) {
-        s->logits = calloc((size_t)vocab, sizeof *s->logits);
-        s->picks = calloc((size_t)vocab, sizeof *s->picks);
-        s->seen = calloc((size_t)vocab, sizeof *s->seen);
+        s->o = *o;
+        s->vocab = vocab;
+        s->state = o->seed ? o->seed : 1; /* xorshift never leaves 0 */
     }
-    if (!s || !s->logits || !s->picks || !s->seen) {
+    if (!s || !allocate(s)) {
         krafla_sampler_free(s);
         return kr_fail(err, KRAFLA_E_MEMORY, "out of memory for a sampler of %d tokens",
                        (int)vocab);
     }
-    s->o = *o;
-    s->vocab = vocab;
-    s->state = o->seed ? o->seed : 1; /* xorshift never leaves 0 */
+    for (size_t i = 0; i < o->n_logit_bias; i++)
+        s->bias[i] = o->logit_bias[i];
     *out = s;
     return KRAFLA_OK;
 }
@@ -100,9 +146,10 @@ void krafla_sampler_free(krafla_sampler *s)
 {
     if (!s)
         return;
+    free(s->bias);
     free(s->logits);
     free(s->picks);
-    free(s->seen);
+    free(s->counts);
     free(s);
 }
 
@@ -137,29 +184,30 @@ static inline float exp_negative(float x)
     return er * scale;
 }
 
-/* Each distinct token of the last repeat_last_n: a positive logit is divided, a negative one
- * multiplied by the penalty, once. */
+/* Step 2 of krafla.h.  Ids from vocab on, which are never chosen, are passed over. */
 static krafla_status penalize(krafla_sampler *s, const int32_t *history, size_t n,
                               krafla_error *err)
 {
     const size_t last = (size_t)s->o.repeat_last_n;
-    const int32_t *recent = n > last ? history + (n - last) : history;
-    const size_t count = n > last ? last : n;
-    krafla_status st = KRAFLA_OK;
-    for (size_t i = 0; i < count && st == KRAFLA_OK; i++) {
-        const int32_t id = recent[i];
-        if (id < 0)
-            st = kr_fail(err, KRAFLA_E_ARGUMENT, "history holds the token id %d, below 0", (int)id);
-        else if (id < s->vocab && !s->seen[id]) { /* ids above vocab are never sampled anyway */
-            float *l = s->logits + id;
-            *l = *l > 0.0f ? *l / s->o.repeat_penalty : *l * s->o.repeat_penalty;
-            s->seen[id] = 1;
-        }
-    }
+    const size_t count = n < last ? n : last;
+    const int32_t *recent = history + (n - count);
     for (size_t i = 0; i < count; i++)
-        if (recent[i] >= 0 && recent[i] < s->vocab)
-            s->seen[recent[i]] = 0;
-    return st;
+        if (recent[i] < 0)
+            return kr_fail(err, KRAFLA_E_ARGUMENT, "history holds the token id %d, below 0",
+                           (int)recent[i]);
+    for (size_t i = 0; i < count; i++)
+        if (recent[i] < s->vocab)
+            s->counts[recent[i]]++;
+    for (size_t i = 0; i < count; i++) {
+        const int32_t id = recent[i];
+        if (id >= s->vocab || s->counts[id] == 0)
+            continue;
+        const float l = s->logits[id];
+        s->logits[id] = (l > 0.0f ? l / s->o.repeat_penalty : l * s->o.repeat_penalty) -
+                        ((float)s->counts[id] * s->o.frequency_penalty + s->o.presence_penalty);
+        s->counts[id] = 0;
+    }
+    return KRAFLA_OK;
 }
 
 static krafla_status not_a_logit(int32_t id, float logit, krafla_error *err)
@@ -233,14 +281,15 @@ static void pick_top_k(krafla_sampler *s, int32_t k)
     }
 }
 
-/* The nucleus, the shortest run of the best of c[0..*n) that holds p of sum: moved to the end of
- * c, where the result points; *n is its length. */
-static struct candidate *pick_top_p(struct candidate *c, size_t *n, double sum, double p)
+/* The nucleus, the shortest run of the best of c[0..*n) that holds p of sum, without what weighs
+ * less than `least`: moved to the end of c, where the result points; *n is its length. */
+static struct candidate *pick_top_p(struct candidate *c, size_t *n, double sum, double p,
+                                    float least)
 {
     size_t left = *n;
     double held = 0.0;
     make_heap(c, left, true);
-    while (left > 0 && held < p * sum) {
+    while (left > 0 && held < p * sum && c[0].value >= least) {
         const struct candidate best = c[0];
         c[0] = c[--left];
         c[left] = best;
@@ -284,6 +333,16 @@ static size_t keep_heavy(krafla_sampler *s, double least)
     return n;
 }
 
+/* Those of c[0..n) that weigh at least `least` to its front; their number. */
+static size_t keep_picks(struct candidate *c, size_t n, float least)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (c[i].value >= least)
+            c[kept++] = c[i];
+    return kept;
+}
+
 static int32_t draw(krafla_sampler *s, const struct candidate *c, size_t n)
 {
     double sum = 0.0;
@@ -305,6 +364,7 @@ static int32_t draw(krafla_sampler *s, const struct candidate *c, size_t n)
 static int32_t sample(krafla_sampler *s, float best)
 {
     const double p = (double)s->o.top_p;
+    const float least = s->o.min_p; /* the best token weighs 1 */
     const bool nucleus = p > 0.0 && p < 1.0;
     size_t n;
     double sum;
@@ -312,13 +372,16 @@ static int32_t sample(krafla_sampler *s, float best)
         n = (size_t)s->o.top_k;
         pick_top_k(s, s->o.top_k);
         sum = weigh_picks(s, n, best);
+        if (!nucleus)
+            n = keep_picks(s->picks, n, least);
     } else {
         /* All tokens below (1 - p) / vocab of the mass hold less than 1 - p of it together: the
          * nucleus is among the others. */
         sum = weigh_all(s, best);
-        n = keep_heavy(s, nucleus ? (1.0 - p) / (double)s->vocab * sum : 0.0);
+        const double tail = nucleus ? (1.0 - p) / (double)s->vocab * sum : 0.0;
+        n = keep_heavy(s, tail > (double)least ? tail : (double)least);
     }
-    const struct candidate *c = nucleus ? pick_top_p(s->picks, &n, sum, p) : s->picks;
+    const struct candidate *c = nucleus ? pick_top_p(s->picks, &n, sum, p, least) : s->picks;
     return draw(s, c, n);
 }
 
@@ -330,13 +393,16 @@ krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const 
         return kr_fail(err, KRAFLA_E_ARGUMENT,
                        "krafla_sampler_next: %s is NULL: after a failed sync there are no logits",
                        logits ? "history" : "logits");
-    const bool penalty = s->o.repeat_penalty != 1.0f && s->o.repeat_last_n > 0 && n > 0;
+    const bool penalties = s->o.repeat_penalty != 1.0f || s->o.presence_penalty != 0.0f ||
+                           s->o.frequency_penalty != 0.0f;
     const bool greedy = s->o.temperature < coldest || s->o.top_k == 1;
-    if (penalty || !greedy) {
+    if (penalties || s->o.n_logit_bias > 0 || !greedy) {
         memcpy(s->logits, logits, (size_t)s->vocab * sizeof *logits);
         logits = s->logits;
     }
-    if (penalty) {
+    for (size_t i = 0; i < s->o.n_logit_bias; i++)
+        s->logits[s->bias[i].id] += s->bias[i].bias;
+    if (penalties) {
         const krafla_status st = penalize(s, history, n, err);
         if (st != KRAFLA_OK)
             return st;

@@ -195,18 +195,39 @@ size_t krafla_chat_stop_ids(const krafla_chat *c, const int32_t **ids);
 
 /* ---- sampling ---- */
 
+typedef struct krafla_logit_bias {
+    int32_t id;
+    float bias; /* -100 to 100, or -infinity: this token is never chosen */
+} krafla_logit_bias;
+
+/* What is done to the logits, in this order:
+ *   1. logit_bias is added; an id that is listed twice gets both;
+ *   2. each token among the last repeat_last_n, prompt included: repeat_penalty divides a positive
+ *      logit and multiplies another, once; then presence_penalty, and frequency_penalty for each
+ *      time it occurs there, are taken off;
+ *   3. with temperature 0 or top_k 1 the most likely token is chosen, the lowest id of equals;
+ *   4. logits are divided by temperature;
+ *   5. top_k keeps the most likely tokens, of equals the lower ids;
+ *   6. top_p keeps the most likely of these, as few as hold this share of their probability;
+ *   7. min_p drops those less likely than this share of the most likely one;
+ *   8. one is drawn. */
 typedef struct krafla_sampler_options {
-    uint32_t struct_size;  /* set by krafla_sampler_defaults() */
-    float temperature;     /* 0 (< 0.0001): the most likely token, ties to the lowest id */
-    float top_p;           /* in (0, 1); 0 or 1: off */
-    int32_t top_k;         /* 0: off */
-    float repeat_penalty;  /* 1: off */
-    int32_t repeat_last_n; /* tokens the penalty looks back on */
-    uint64_t seed;         /* xorshift64*; 0 is taken as 1 */
+    uint32_t struct_size;                /* set by krafla_sampler_defaults() */
+    float temperature;                   /* 0 to 100; below 0.0001 counts as 0 */
+    float top_p;                         /* in (0, 1); 0 or 1: off */
+    float min_p;                         /* in (0, 1]; 0: off */
+    int32_t top_k;                       /* 0: off */
+    int32_t repeat_last_n;               /* tokens the penalties look back on */
+    float repeat_penalty;                /* 0.01 to 100; 1: off */
+    float presence_penalty;              /* -2 to 2; 0: off */
+    float frequency_penalty;             /* -2 to 2; 0: off */
+    const krafla_logit_bias *logit_bias; /* [n_logit_bias], borrowed until create returns */
+    size_t n_logit_bias;                 /* 0: logit_bias may be NULL */
+    uint64_t seed;                       /* xorshift64*; 0 is taken as 1 */
 } krafla_sampler_options;
 
 void krafla_sampler_defaults(krafla_sampler_options *o);
-/* Ids from 0 to vocab - 1 will be chosen.  o may be NULL for the defaults. */
+/* Ids from 0 to vocab - 1 will be chosen, no others.  o may be NULL for the defaults. */
 krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
                                     const krafla_sampler_options *o, krafla_error *err);
 void krafla_sampler_free(krafla_sampler *s);
