@@ -142,6 +142,8 @@ void kern_softcap(float *x, size_t n, float cap);
 
 /* ---- the gated delta rule (Yang et al., arXiv 2412.06464) ---------------------------------- */
 
+/* Sums are chains: acc = fma(x, y, acc) in order, acc starts at 0 (unfused: product, then sum). */
+
 /* One token of a causal convolution of each channel by itself, and SiLU: with
  * acc = sum over j, in order, of x[j][i] * w[j*n + i],  y[i] = acc / (1 + exp(-acc)).
  * x[0] is the oldest of the `taps` inputs, x[taps - 1] the token's own.  y is none of them. */
@@ -151,7 +153,7 @@ void kern_conv_silu(float *y, const float *const *x, const float *w, size_t taps
 void kern_l2norm(float *y, const float *x, size_t n, float eps, float scale);
 
 /* decay[i] = exp(-rate[i] * softplus(a[i] + bias[i])), beta[i] = 1 / (1 + exp(-b[i])), in double,
- * rounded once; softplus(x) = log(1 + e^x). */
+ * rounded once, to 0 below 2^-126; softplus(x) = log(1 + e^x).  rate >= 0. */
 void kern_delta_gates(float *decay, float *beta, const float *a, const float *b, const float *rate,
                       const float *bias, size_t n);
 
@@ -161,7 +163,7 @@ void kern_delta_gates(float *decay, float *beta, const float *a, const float *b,
  *     u = beta * (v[j] - m)
  *     state[i][j] = fma(k[i], u, decay * state[i][j])        for each i
  *     out[j] = sum over i, in order, of state[i][j] * q[i]
- * every product but fma's own rounded.  out overlaps none of the inputs. */
+ * every other product rounded.  out overlaps none of the inputs. */
 struct kern_delta {
     const float *q, *k, *v;         /* [tokens][k_dim] twice, [tokens][v_dim] */
     const float *decay, *beta;      /* [tokens] */

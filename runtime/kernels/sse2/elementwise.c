@@ -1,5 +1,7 @@
-/* sse2/elementwise.c - embedding, RMSNorm, RoPE, GLU and the floating-point state.
+/* sse2/elementwise.c - embedding, norms, RoPE, gates, the delta rule and the
+ * floating-point state.
  * SPDX-License-Identifier: MIT */
+#include "delta.tmpl.h"
 #include "embed.tmpl.h"
 #include "fp_x86.h"
 #include "glu.tmpl.h"

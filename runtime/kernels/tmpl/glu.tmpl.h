@@ -1,4 +1,4 @@
-/* tmpl/glu.tmpl.h - kern_add, kern_silu_mul, kern_gelu_mul over the including
+/* tmpl/glu.tmpl.h - kern_add, the gated units and the soft cap over the including
  * ISA's vf.  Include once, from <isa>/elementwise.c.
  * SPDX-License-Identifier: MIT */
 #include <vec.h>
@@ -44,4 +44,26 @@ void kern_gelu_mul(float *y, const float *gate, const float *up, size_t n)
         vf_store(y + i, vf_mul(glu_gelu(vf_load(gate + i)), vf_load(up + i)));
     const vf tail = glu_gelu(vf_load_n(gate + body, n - body));
     vf_store_n(y + body, vf_mul(tail, vf_load_n(up + body, n - body)), n - body);
+}
+
+void kern_sigmoid_mul(float *y, const float *x, const float *gate, size_t n)
+{
+    const size_t body = n - n % KERN_LANES, rest = n - body;
+    for (size_t i = 0; i < body; i += KERN_LANES)
+        vf_store(y + i, vf_gate(vf_load(x + i), vf_load(gate + i)));
+    vf_store_n(y + body, vf_gate(vf_load_n(x + body, rest), vf_load_n(gate + body, rest)), rest);
+}
+
+/* x - x is 0, but NaN where x is none of the numbers: the clamp inside of the cap would hide it. */
+static inline vf glu_softcap(vf x, float cap)
+{
+    return vf_add(vf_softcap(x, cap), vf_sub(x, x));
+}
+
+void kern_softcap(float *x, size_t n, float cap)
+{
+    const size_t body = n - n % KERN_LANES;
+    for (size_t i = 0; i < body; i += KERN_LANES)
+        vf_store(x + i, glu_softcap(vf_load(x + i), cap));
+    vf_store_n(x + body, glu_softcap(vf_load_n(x + body, n - body), cap), n - body);
 }

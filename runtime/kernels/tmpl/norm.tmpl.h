@@ -1,4 +1,4 @@
-/* tmpl/norm.tmpl.h - kern_rmsnorm over the including ISA's vf.
+/* tmpl/norm.tmpl.h - kern_rmsnorm and kern_l2norm over the including ISA's vf.
  * Include once, from <isa>/elementwise.c.
  * SPDX-License-Identifier: MIT */
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "kernels.h"
 
-void kern_rmsnorm(float *y, const float *x, const float *gain, size_t n, float eps)
+static inline float norm_squares(const float *x, size_t n)
 {
     const size_t body = n - n % KERN_LANES;
     vf sum = vf_set1(0.0f);
@@ -16,12 +16,31 @@ void kern_rmsnorm(float *y, const float *x, const float *gain, size_t n, float e
         sum = vf_fma(v, v, sum);
     }
     const vf tail = vf_load_n(x + body, n - body); /* missing lanes are 0: they add nothing */
-    sum = vf_fma(tail, tail, sum);
+    return vf_sum(vf_fma(tail, tail, sum));
+}
 
-    /* sqrtf is one correctly rounded instruction everywhere, unlike the rest of libm. */
-    const vf scale = vf_set1(1.0f / sqrtf(vf_sum(sum) / (float)n + eps));
+/* sqrtf is one correctly rounded instruction everywhere, unlike the rest of libm. */
+static inline vf norm_factor(float square)
+{
+    return vf_set1(1.0f / sqrtf(square));
+}
+
+void kern_rmsnorm(float *y, const float *x, const float *gain, size_t n, float eps)
+{
+    const size_t body = n - n % KERN_LANES;
+    const vf factor = norm_factor(norm_squares(x, n) / (float)n + eps);
     for (size_t i = 0; i < body; i += KERN_LANES)
-        vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), scale), vf_load(gain + i)));
-    const vf last = vf_mul(vf_mul(tail, scale), vf_load_n(gain + body, n - body));
-    vf_store_n(y + body, last, n - body);
+        vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), factor), vf_load(gain + i)));
+    const vf tail = vf_mul(vf_load_n(x + body, n - body), factor);
+    vf_store_n(y + body, vf_mul(tail, vf_load_n(gain + body, n - body)), n - body);
+}
+
+void kern_l2norm(float *y, const float *x, size_t n, float eps, float scale)
+{
+    const size_t body = n - n % KERN_LANES;
+    const vf factor = norm_factor(norm_squares(x, n) + eps), last = vf_set1(scale);
+    for (size_t i = 0; i < body; i += KERN_LANES)
+        vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), factor), last));
+    const vf tail = vf_mul(vf_load_n(x + body, n - body), factor);
+    vf_store_n(y + body, vf_mul(tail, last), n - body);
 }
