@@ -42,13 +42,11 @@ from mlb.envelope import AGAIN, FormatError, check_target, one_line, write_failu
 from mlb.format import (
     MAX_STOP_IDS,
     TensorSource,
-    expected_tensors,
-    parse_arch,
     read_model,
-    tensor_bytes,
     write_model,
 )
 from mlb.reference import CheckpointWeights, FileWeights, Float, forward
+from mlb.shape import always_q8, check_arch, expected_tensors, tensor_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -60,6 +58,11 @@ CLASS_OF = {
     "wq": "qk",
     "wk": "qk",
     "wv": "v",
+    "wg": "qk",
+    "wqkv": "v",
+    "wz": "qk",
+    "wb": "qk",
+    "wa": "qk",
     "wo": "o",
     "gate": "up",
     "up": "up",
@@ -120,7 +123,8 @@ def matrix_types(plan: Plan, wtype: str, q8: Sequence[str], scales: str) -> dict
         wanted = {CLASS_OF[name.rpartition(".")[2]]}
         if name == "embed" and plan.arch.tied:
             wanted.add("cls")
-        types[name] = ("q8_0" if wtype == "q8" or wanted & set(q8) else "q4_0") + suffix
+        eight = wtype == "q8" or always_q8(name) or wanted & set(q8)
+        types[name] = ("q8_0" if eight else "q4_0") + suffix
     return types
 
 
@@ -197,7 +201,8 @@ def self_check(job: Job, written: Path) -> None:
     tensor, order, permutation or constant.
     """
     shape = job.plan.arch
-    kinds = {n in shape.local_layers: n for n in reversed(range(shape.n_layers))}
+    special = (shape.local_layers, shape.no_rope_layers, shape.linear_layers)
+    kinds = {tuple(n in of for of in special): n for n in reversed(range(shape.n_layers))}
     layers = sorted(kinds.values())
     vocab = min(shape.vocab, CHECK_VOCAB)
     tokens = [(i * 7919 + 13) % shape.vocab for i in range(CHECK_TOKENS)]
@@ -304,8 +309,7 @@ def make_job(args: argparse.Namespace, plan: Plan, checkpoint: Checkpoint, name:
             )
         plan = dataclasses.replace(plan, arch=dataclasses.replace(plan.arch, max_seq=args.max_seq))
     try:
-        values = dataclasses.asdict(plan.arch)
-        parse_arch(args.source, values | {"local_layers": list(plan.arch.local_layers)})
+        check_arch(args.source, plan.arch)
     except FormatError as error:
         raise CheckpointError(str(error).removesuffix(f"; {AGAIN}")) from None
     check_tensors(plan, checkpoint.shapes, str(args.source))

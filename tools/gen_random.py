@@ -14,7 +14,7 @@ import dataclasses
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,12 +22,14 @@ import mlb
 from mlb import quant
 from mlb.arch.common import rope_frequencies
 from mlb.envelope import AGAIN, FormatError, write_failure
-from mlb.format import Arch, TensorSource, expected_tensors, parse_arch, write_model
+from mlb.format import TensorSource, write_model
+from mlb.shape import FAMILIES, Arch, always_q8, check_arch, expected_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SLICE = 1 << 22  # weights made at once
+WINDOW = 512  # of local layers
 
 # Random bytes to integers with mean 0, so that no direction is favoured: -128 becomes 0, and a
 # nibble's -8 likewise.
@@ -47,39 +49,53 @@ class Maker:
         """Describe one tensor."""
         if kind == "f32":
             return TensorSource(name, "f32", shape, lambda: self.vector(index, name, shape[0]))
-        return TensorSource(name, self.wtype, shape, lambda: self.matrix(index, shape))
+        wtype = self.wtype.replace("q4", "q8") if always_q8(name) else self.wtype
+        return TensorSource(name, wtype, shape, lambda: self.matrix(index, wtype, shape))
 
     def vector(self, index: int, name: str, n: int) -> bytes:
-        """A norm near 1, or the RoPE frequencies."""
+        """The RoPE frequencies, a norm near 1, or what else a layer has."""
         if name.startswith("rope_freq"):
             base = 1e6 if self.arch.local_rope and name == "rope_freq" else 1e4
             return rope_frequencies(base, 2 * n).astype("<f4").tobytes()
         rng = np.random.default_rng([self.seed, index])
-        return (1 + 0.1 * rng.standard_normal(n, dtype=np.float32)).astype("<f4").tobytes()
+        normal = rng.standard_normal(n, dtype=np.float32)
+        kind = name.rpartition(".")[2]
+        if kind in ("bq", "bk", "bv"):
+            values = np.float32(0.5) * normal
+        elif kind == "conv":
+            values = normal / np.float32(math.sqrt(self.arch.conv_taps))
+        elif kind == "dt_bias":  # softplus of it is about 0.1, so that half of a state is left
+            values = normal - np.float32(2)  # after some ten tokens
+        elif kind == "decay_rate":
+            values = np.float32(0.1) + np.abs(normal)
+        else:
+            values = 1 + np.float32(0.1) * normal
+        return values.astype("<f4").tobytes()
 
-    def matrix(self, index: int, shape: tuple[int, ...]) -> Iterator[quant.Blocks]:
+    def matrix(self, index: int, wtype: str, shape: tuple[int, ...]) -> Iterator[quant.Blocks]:
         """Rows of random blocks whose weights have a variance of about 1 / k."""
         rows, k = shape
         rng = np.random.default_rng([self.seed, index])
         step = max(1, SLICE // k)
         for row in range(0, rows, step):
             n = min(step, rows - row)
-            yield self.blocks(rng, n * (k // quant.BLOCK), k)
+            yield random_blocks(rng, wtype, n * (k // quant.BLOCK), k)
 
-    def blocks(self, rng: np.random.Generator, n: int, k: int) -> quant.Blocks:
-        """Return n random blocks of rows of k weights."""
-        out = np.empty(n, dtype=quant.DTYPES[self.wtype])
-        q = out.dtype["q"].shape[0]
-        random = np.frombuffer(rng.bytes(n * q), dtype=np.uint8).reshape(n, q)
-        if self.wtype.startswith("q8"):
-            out["q"] = Q8_BYTES[random].view(np.int8)
-            spread = 73.6  # standard deviation of the integers
-        else:
-            out["q"] = Q4_BYTES[random]
-            spread = 4.2
-        scale = rng.random(n, dtype=np.float32) + np.float32(0.5)
-        out["d"] = scale / np.float32(spread * math.sqrt(k))
-        return out
+
+def random_blocks(rng: np.random.Generator, wtype: str, n: int, k: int) -> quant.Blocks:
+    """Return n random blocks of rows of k weights."""
+    out = np.empty(n, dtype=quant.DTYPES[wtype])
+    q = out.dtype["q"].shape[0]
+    random = np.frombuffer(rng.bytes(n * q), dtype=np.uint8).reshape(n, q)
+    if wtype.startswith("q8"):
+        out["q"] = Q8_BYTES[random].view(np.int8)
+        spread = 73.6  # standard deviation of the integers
+    else:
+        out["q"] = Q4_BYTES[random]
+        spread = 4.2
+    scale = rng.random(n, dtype=np.float32) + np.float32(0.5)
+    out["d"] = scale / np.float32(spread * math.sqrt(k))
+    return out
 
 
 def architecture(args: argparse.Namespace) -> Arch:
@@ -96,24 +112,54 @@ def architecture(args: argparse.Namespace) -> Arch:
         head_dim=head_dim,
         vocab=args.vocab,
         max_seq=args.max_seq,
+        rotary_dim=head_dim,
         norm_eps=1e-5,
         attn_scale=float(np.float32(head_dim**-0.5)) if head_dim > 0 else 1.0,
         tied=not args.untied,
     )
-    if args.arch == "llama":
-        return arch
-    local = tuple(n for n in range(args.layers) if (n + 1) % 6)
-    return dataclasses.replace(
-        arch,
-        norm_eps=1e-6,
-        embed_scale=float(np.float32(args.dim**0.5)),
-        activation="gelu_tanh",
-        window=512 if local else 0,
-        local_layers=local,
-        local_rope=bool(local),
-        qk_norm=True,
-        post_norms=True,
-    )
+    return dataclasses.replace(arch, **specialities(arch))
+
+
+def specialities(arch: Arch) -> dict[str, Any]:
+    """Return what distinguishes a family from Llama, on a model of this size."""
+    every = tuple(range(arch.n_layers))
+
+    def local(layers: Sequence[int]) -> dict[str, Any]:
+        return {"window": WINDOW if layers else 0, "local_layers": tuple(layers)}
+
+    gemma: dict[str, Any] = {
+        "norm_eps": 1e-6,
+        "embed_scale": float(np.float32(max(1, arch.dim) ** 0.5)),
+        "activation": "gelu_tanh",
+        "post_norms": True,
+    }
+    five_of_six = [n for n in every if (n + 1) % 6]
+    families: dict[str, dict[str, Any]] = {
+        "llama": {},
+        "mistral": local(every),
+        "qwen2": {"qkv_bias": True},
+        "qwen3": {"qk_norm": True},
+        "qwen3_5": gated_delta(arch) | {"qk_norm": True, "attn_gate": True},
+        "smollm3": {"no_rope_layers": every[3::4]},
+        "gemma2": gemma | local(every[0::2]) | {"attn_cap": 50.0, "logit_cap": 30.0},
+        "gemma3": gemma | local(five_of_six) | {"qk_norm": True, "local_rope": bool(five_of_six)},
+    }
+    return families[arch.family]
+
+
+def gated_delta(arch: Arch) -> dict[str, Any]:
+    """Return a linear layer's sizes: as many heads as attention has, and as wide."""
+    linear = tuple(n for n in range(arch.n_layers) if (n + 1) % 4)
+    found: dict[str, Any] = {"rotary_dim": max(2, arch.head_dim // 8 * 2), "linear_layers": linear}
+    if linear:
+        found |= {
+            "linear_k_heads": arch.n_kv_heads,
+            "linear_v_heads": arch.n_heads,
+            "linear_k_dim": arch.head_dim,
+            "linear_v_dim": arch.head_dim,
+            "conv_taps": 4,
+        }
+    return found
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -124,7 +170,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="the .mlb file to write")
     parser.add_argument("--wtype", choices=("q8", "q4"), required=True, help="weight format")
     parser.add_argument("--scales", choices=("f16", "f32"), default="f16", help="of the blocks")
-    parser.add_argument("--arch", choices=("llama", "gemma3"), default="llama")
+    parser.add_argument("--arch", choices=FAMILIES, default="llama", help="default llama")
     parser.add_argument("--dim", type=int, default=256, help="default 256")
     parser.add_argument("--layers", type=int, default=4, help="default 4")
     parser.add_argument("--hidden", type=int, help="default 3 dim")
@@ -147,7 +193,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     wtype = f"{args.wtype}_0{'f' if args.scales == 'f32' else ''}"
     try:
         arch = architecture(args)
-        parse_arch("options", dataclasses.asdict(arch) | {"local_layers": list(arch.local_layers)})
+        check_arch("options", arch)
         maker = Maker(wtype, args.seed, arch)
         write_model(
             args.out,

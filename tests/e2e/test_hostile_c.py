@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hostile
+import hostile_base
 from mlb.envelope import CONTROL, FormatError
 from mlb.format import read_model
 
@@ -87,7 +88,7 @@ def native(emulator: list[str], not_run: NotRun) -> None:
 
 
 @pytest.fixture(scope="module")
-def chosen() -> dict[str, hostile.Case]:
+def chosen() -> dict[str, hostile_base.Case]:
     """Return the cases that ml_run itself is given."""
     names = {f"llama-{name}" for name in CHOSEN}
     return {case.name: case for case in hostile.cases() if case.name in names}
@@ -95,7 +96,7 @@ def chosen() -> dict[str, hostile.Case]:
 
 @pytest.mark.parametrize("name", CHOSEN)
 def test_ml_run_refuses_a_hostile_file_in_one_line(
-    name: str, chosen: dict[str, hostile.Case], krafla: Krafla, directory: Path
+    name: str, chosen: dict[str, hostile_base.Case], krafla: Krafla, directory: Path
 ) -> None:
     path = chosen[f"llama-{name}"].write(directory)
     done = krafla("ml_run", path, "--tokens", "1", "-n", "2", timeout=20)
@@ -108,7 +109,7 @@ def test_ml_run_refuses_a_hostile_file_in_one_line(
 @pytest.mark.parametrize("name", [name for name in CHOSEN if name.startswith(("sparse", "json"))])
 def test_refusing_a_hostile_file_takes_little_memory(
     name: str,
-    chosen: dict[str, hostile.Case],
+    chosen: dict[str, hostile_base.Case],
     build_dir: Path,
     directory: Path,
 ) -> None:

@@ -16,18 +16,14 @@ import json
 import random
 import struct
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from mlb import envelope, quant
-from mlb.format import Arch, TensorSource, expected_tensors, tensor_bytes, write_model
-
-GIB = 1 << 30
-RAW = "@raw@"  # stands for a piece of JSON text that json.dumps would not write
+import hostile_sizes
+from hostile_base import ARCHS, RAW, Case, Parts, build, frame, small_model, take_apart
+from mlb import envelope
+from mlb.shape import LAYER_LISTS
 
 WRONG_TYPES = ("null", "true", '"1"', "[]", "{}", "[1]", '""')
 NOT_JSON = ("NaN", "Infinity", "-Infinity", "01", "+1", ".5", "1.", "0x10", "'1'", "1,,", "--1", "")
@@ -41,117 +37,6 @@ NUMBERS = (
     *("0.1234567890123456", "0.123456789012345", "1234567890123456789", "1" + "0" * 22),
     *("1e999", "1e-999", "1" * 400, "0." + "0" * 300 + "1", "100.5", "1.5"),
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """One file: `data`, and zeros up to `size` without taking disk space."""
-
-    name: str
-    data: bytes
-    refused: bool | None = True  # None: the readers must agree, whatever they say
-    size: int = 0
-
-    def write(self, directory: Path) -> Path:
-        """Write the file and return its path."""
-        path = directory / self.name
-        with path.open("wb") as file:
-            file.write(self.data)
-            if self.size:
-                file.truncate(self.size)
-        return path
-
-
-@dataclasses.dataclass(frozen=True)
-class Parts:
-    """A valid file taken apart."""
-
-    header: dict[str, Any]
-    data: bytes
-
-
-LLAMA = Arch(
-    family="llama",
-    dim=32,
-    hidden_dim=64,
-    n_layers=2,
-    n_heads=4,
-    n_kv_heads=2,
-    head_dim=8,
-    vocab=8,
-    max_seq=64,
-    norm_eps=1e-5,
-    attn_scale=0.353553,
-    tied=True,
-)
-GEMMA = dataclasses.replace(
-    LLAMA,
-    family="gemma3",
-    embed_scale=5.65685,
-    activation="gelu_tanh",
-    window=16,
-    local_layers=(0,),
-    local_rope=True,
-    tied=False,
-    qk_norm=True,
-    post_norms=True,
-    attn_cap=50.0,
-)
-
-
-def small_model(arch: Arch, seed: int = 1) -> bytes:
-    """Return a valid model file with random weights of mixed types."""
-    rng = np.random.default_rng(seed)
-    sources = []
-    for want in expected_tensors(arch):
-        values = rng.standard_normal(want.shape).astype(np.float32)
-        if want.kind == "f32":
-            sources.append(TensorSource(want.name, "f32", want.shape, values.tobytes))
-            continue
-        kind = "q4_0" if want.name.endswith(("gate", "up")) else "q8_0"
-        blocks = quant.quantize(values, kind)
-        sources.append(TensorSource(want.name, kind, want.shape, blocks.tobytes))
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "small.mlb"
-        write_model(
-            path,
-            arch,
-            name="small",
-            chat="zephyr",
-            stop_ids=[2, 7],
-            sampling={"temperature": 0.6, "top_k": 20, "top_p": 0.95},
-            provenance={"converter": "hostile.py", "revision": None, "seed": seed},
-            tensors=sources,
-        )
-        return path.read_bytes()
-
-
-def take_apart(file: bytes) -> Parts:
-    """Split a valid file into header and data."""
-    (length,) = struct.unpack_from("<I", file, 12)
-    header = json.loads(file[16 : 16 + length])
-    return Parts(header, file[len(file) - header["data_bytes"] :])
-
-
-def frame(raw: bytes, data: bytes, *, version: int = 1, magic: bytes = b"", gap: int = 0) -> bytes:
-    """Put magic, version, a header as it is, padding (filled with `gap`) and data together."""
-    start = (magic or envelope.MAGIC["mlb"]) + struct.pack("<II", version, len(raw)) + raw
-    return start.ljust(-(-len(start) // 64) * 64, bytes([gap])) + data
-
-
-def build(header: dict[str, Any], data: bytes, raw: str = "") -> bytes:
-    """Frame a header, with file_bytes and data_bytes right and `raw` where the header says RAW."""
-    header = {**header}
-    if header.get("data_bytes") != RAW:
-        header["data_bytes"] = len(data)
-    for _ in range(4):  # file_bytes counts its own digits
-        text = json.dumps(header, sort_keys=True, separators=(",", ":"))
-        encoded = text.replace(f'"{RAW}"', raw).encode("utf-8", "surrogatepass")
-        file = frame(encoded, data)
-        if header.get("file_bytes") in (RAW, len(file)):
-            break
-        header["file_bytes"] = len(file)
-    return file
 
 
 def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -190,10 +75,10 @@ def json_type(value: object) -> str:
     return type(value).__name__
 
 
-def value_cases(parts: Parts) -> Iterator[Case]:
-    """Every value of the header replaced by values of every kind, one at a time."""
+def value_cases(parts: Parts, under: str = "") -> Iterator[Case]:
+    """Every value of the header (under a key) replaced by values of every kind, one at a time."""
     for at in places(parts.header):
-        if not at:
+        if not at or (under and at[0] != under):
             continue
         name = ".".join(map(str, at))
         was = json_type(value_at(parts.header, at))
@@ -400,10 +285,17 @@ def id_cases(parts: Parts) -> Iterator[Case]:
             build({**parts.header, "stop_ids": value}, parts.data),
             refused=False,
         )
-    for name, value in {"twice": [0, 0], "descending": [1, 0], "beyond": [2], "none": []}.items():
-        header = replaced(parts.header, ("arch", "local_layers"), value)
-        refused = bool(value) or parts.header["arch"]["window"] > 0
-        yield Case(f"local-layers-{name}", build(header, parts.data), refused)
+    lists = {"twice": [0, 0], "descending": [1, 0], "beyond": [2], "none": [], "negative": [-1]}
+    needed = {"local_layers", "linear_layers"}  # and empty in a model that has no window, ...
+    for key in LAYER_LISTS:
+        for name, value in lists.items():
+            header = replaced(parts.header, ("arch", key), value)
+            there = key in needed and parts.header["arch"][key] != []
+            yield Case(f"{key}-{name}", build(header, parts.data), bool(value) or there)
+        header = replaced(parts.header, ("arch", key), list(range(65536)))
+        yield Case(f"{key}-many", build(header, parts.data))
+        header = replaced(header, ("arch", "n_layers"), 65536)
+        yield Case(f"{key}-all-of-many", build(header, parts.data))
 
 
 def foreign_cases(file: bytes) -> Iterator[Case]:
@@ -443,64 +335,6 @@ def foreign_cases(file: bytes) -> Iterator[Case]:
         yield Case(f"foreign-{name}", data)
 
 
-def sparse_cases(file: bytes, parts: Parts) -> Iterator[Case]:
-    """Files of 5 GiB and more that take no space on the disk and may take none in memory."""
-    yield Case("sparse-zeros", b"", size=5 * GIB)
-    yield Case("sparse-trailing", file, size=5 * GIB)
-    yield Case("sparse-magic", envelope.MAGIC["mlb"], size=5 * GIB)
-    yield Case("sparse-html", b"<html>", size=5 * GIB)
-    # A consistent model of 5.7 GB: nothing is wrong with it.
-    start, size = sparse_model(dataclasses.replace(LLAMA, vocab=1 << 24, dim=320), parts)
-    yield Case("sparse-model", start, refused=False, size=size)
-    # n_heads * head_dim = 2^32: as 32-bit numbers, the rows of wq would be 0.
-    huge = dataclasses.replace(LLAMA, n_heads=65536, head_dim=65536, n_layers=1)
-    start, size = sparse_model(huge, parts)
-    yield Case("sparse-wrapping", start, size=size)
-
-
-def sparse_model(arch: Arch, parts: Parts, up: str = "q8_0") -> tuple[bytes, int]:
-    """Return the header of a model whose weights are all zero, and the size of its file."""
-    header = {**parts.header, "arch": dataclasses.asdict(arch), "tensors": []}
-    end = 0
-    for want in expected_tensors(arch):
-        kind = "f32" if want.kind == "f32" else "q8_0"
-        kind = up if want.name.endswith(".up") else kind
-        offset, size = -(-end // 64) * 64, tensor_bytes(kind, want.shape)
-        header["tensors"].append(
-            {"name": want.name, "type": kind, "shape": want.shape, "offset": offset, "bytes": size}
-        )
-        end = offset + size
-    header["data_bytes"] = end
-    header["file_bytes"] = 0
-    for _ in range(4):
-        start = frame(json.dumps(header, sort_keys=True, separators=(",", ":")).encode(), b"")
-        header["file_bytes"] = len(start) + end
-    return start, len(start) + end
-
-
-def consistent_cases(parts: Parts) -> Iterator[Case]:
-    """Models whose tensors and sizes are right for an architecture that is not allowed."""
-    changes: dict[str, dict[str, Any]] = {
-        "plain": {},
-        "odd-head": {"head_dim": 7, "n_heads": 32},
-        "dim-48": {"dim": 48},
-        "hidden-33": {"hidden_dim": 33},
-        "wide-q": {"n_heads": 4096, "head_dim": 32, "n_layers": 1},
-        "kv-heads-3": {"n_kv_heads": 3},
-        "kv-heads-8": {"n_kv_heads": 8},
-        "rope-without-local": {"local_rope": True},
-        "window-without-local": {"window": 5},
-        "local-without-window": {"local_layers": (1,)},
-        "local-beyond": {"window": 5, "local_layers": (2,)},
-    }
-    for name, change in changes.items():
-        start, size = sparse_model(dataclasses.replace(LLAMA, **change), parts)
-        yield Case(f"consistent-{name}", start, name != "plain", size)
-    for up in ("q8_0", "q8_0f", "q4_0"):
-        start, size = sparse_model(LLAMA, parts, up)
-        yield Case(f"consistent-up-{up}", start, up != "q8_0", size)
-
-
 def random_cases(file: bytes, count: int, seed: int) -> Iterator[Case]:
     """Random bytes changed, removed and inserted, mostly in the header."""
     rng = random.Random(seed)
@@ -522,16 +356,15 @@ def random_cases(file: bytes, count: int, seed: int) -> Iterator[Case]:
 
 def cases() -> Iterator[Case]:
     """Return the whole corpus."""
-    for prefix, arch in (("llama", LLAMA), ("gemma", GEMMA)):
+    for prefix, arch in ARCHS.items():
         file = small_model(arch)
         parts = take_apart(file)
         groups = [key_cases(parts), tensor_cases(parts), id_cases(parts)]
         if prefix == "llama":
             groups += [frame_cases(file, parts), json_cases(parts), value_cases(parts)]
-            groups += [foreign_cases(file), sparse_cases(file, parts)]
-            groups.append(consistent_cases(parts))
+            groups += [foreign_cases(file), hostile_sizes.cases(file, parts)]
         else:
-            groups.append(random_cases(file, 1000, seed=17))
+            groups += [value_cases(parts, "arch"), random_cases(file, 1000, seed=17)]
         for case in itertools.chain.from_iterable(groups):
             yield dataclasses.replace(case, name=f"{prefix}-{case.name}")
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 import hostile
+import hostile_base
+import hostile_sizes
 from mlb.envelope import CONTROL, FormatError
 from mlb.format import read_model
 
@@ -79,13 +81,13 @@ FOREIGN = {
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_foreign_file_is_named_with_the_remedy(name: str, directory: Path) -> None:
-    files = hostile.foreign_cases(hostile.small_model(hostile.LLAMA))
+    files = hostile.foreign_cases(hostile_base.small_model(hostile_base.LLAMA))
     path = next(case for case in files if case.name == f"foreign-{name}").write(directory)
     assert verdict(path) == f"{path}: {FOREIGN[name]}"
 
 
 def test_a_truncated_download_says_how_much_is_missing(directory: Path) -> None:
-    file = hostile.small_model(hostile.LLAMA)
+    file = hostile_base.small_model(hostile_base.LLAMA)
     path = directory / "m.mlb"
     path.write_bytes(file[:-1000])
     expected = f"{path}: truncated: {len(file) - 1000} of {len(file)} bytes; download it again"
@@ -93,13 +95,13 @@ def test_a_truncated_download_says_how_much_is_missing(directory: Path) -> None:
 
 
 def test_a_file_for_a_later_krafla_names_it(directory: Path) -> None:
-    parts = hostile.take_apart(hostile.small_model(hostile.LLAMA))
+    parts = hostile_base.take_apart(hostile_base.small_model(hostile_base.LLAMA))
     path = directory / "m.mlb"
     header = {**parts.header, "min_version": "7.1.0", "tensors": None}
-    path.write_bytes(hostile.build(header, parts.data))
+    path.write_bytes(hostile_base.build(header, parts.data))
     assert ": needs Krafla 7.1.0 or later, this is " in verdict(path)
-    text = hostile.file_text(hostile.Parts(header, b""))
-    path.write_bytes(hostile.frame(text, parts.data, version=2))
+    text = hostile.file_text(hostile_base.Parts(header, b""))
+    path.write_bytes(hostile_base.frame(text, parts.data, version=2))
     assert ": needs Krafla 7.1.0 or later, this is " in verdict(path)
 
 
@@ -110,14 +112,14 @@ def test_what_is_not_a_file_is_refused(directory: Path) -> None:
 
 
 def test_control_characters_of_a_file_do_not_reach_the_terminal(directory: Path) -> None:
-    parts = hostile.take_apart(hostile.small_model(hostile.LLAMA))
+    parts = hostile_base.take_apart(hostile_base.small_model(hostile_base.LLAMA))
     path = directory / "a\x1b[31m\nb.mlb"
-    path.write_bytes(hostile.build({**parts.header, "\x1b[2J\n": 1}, parts.data))
+    path.write_bytes(hostile_base.build({**parts.header, "\x1b[2J\n": 1}, parts.data))
     assert not CONTROL.search(verdict(path))
 
 
 def test_a_5_gib_file_costs_no_memory(directory: Path) -> None:
-    parts = hostile.take_apart(hostile.small_model(hostile.LLAMA))
+    parts = hostile_base.take_apart(hostile_base.small_model(hostile_base.LLAMA))
     script = (
         "import resource, sys; from pathlib import Path; from mlb import format\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
@@ -125,7 +127,7 @@ def test_a_5_gib_file_costs_no_memory(directory: Path) -> None:
         "except format.FormatError: pass\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
-    for case in hostile.sparse_cases(hostile.small_model(hostile.LLAMA), parts):
+    for case in hostile_sizes.sparse_cases(hostile_base.small_model(hostile_base.LLAMA), parts):
         path = case.write(directory)
         done = subprocess.run(
             [sys.executable, "-c", script, path],

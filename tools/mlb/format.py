@@ -18,16 +18,31 @@ import numpy.typing as npt
 
 from mlb import envelope
 from mlb.envelope import AGAIN, ALIGN, Buffer, FormatError, integer, only, shown
-from mlb.quant import BLOCK, DTYPES, row_bytes
+from mlb.quant import BLOCK, DTYPES
+from mlb.shape import (
+    MAX_VOCAB,
+    Arch,
+    Expected,
+    check_arch,
+    expected_tensors,
+    id_list,
+    number,
+    parse_arch,
+    tensor_bytes,
+    types_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-MAX_WIDTH = 1 << 16
-MAX_VOCAB = 1 << 24
 MAX_STOP_IDS = 16
 NAME_BYTES = 127
-LEAST, MOST = 1e-22, 1e37  # of a positive number in `arch`: what the header's decimals can express
+SAMPLING = {  # key -> least, most
+    "temperature": (0.0, 100.0),
+    "top_p": (0.0, 1.0),
+    "min_p": (0.0, 1.0),
+    "repeat_penalty": (0.01, 100.0),
+}
 
 KEYS = (
     *envelope.COMMON_KEYS,
@@ -41,43 +56,6 @@ KEYS = (
     "x_*",
 )
 ENTRY_KEYS = ("bytes", "name", "offset", "shape", "type")
-FAMILIES = ("llama", "gemma3")
-ACTIVATIONS = ("silu", "gelu_tanh")
-
-
-@dataclasses.dataclass(frozen=True)
-class Arch:
-    """The architecture: the `arch` object of the header, field for key."""
-
-    family: str
-    dim: int
-    hidden_dim: int
-    n_layers: int
-    n_heads: int
-    n_kv_heads: int
-    head_dim: int
-    vocab: int
-    max_seq: int
-    norm_eps: float
-    attn_scale: float
-    embed_scale: float = 1.0
-    attn_cap: float = 0.0
-    logit_cap: float = 0.0
-    activation: str = "silu"
-    window: int = 0
-    local_layers: tuple[int, ...] = ()
-    local_rope: bool = False  # rope_freq_local is there
-    tied: bool = False
-    qk_norm: bool = False
-    post_norms: bool = False
-
-
-class Expected(NamedTuple):
-    """A tensor that the architecture needs; kind is "matrix" or "f32"."""
-
-    name: str
-    kind: str
-    shape: tuple[int, ...]
 
 
 class TensorSource(NamedTuple):
@@ -117,49 +95,6 @@ class Model:
     tensors: dict[str, Tensor]
 
 
-def expected_tensors(arch: Arch) -> list[Expected]:
-    """Return every tensor of a model of this architecture, in file order."""
-    q_dim, kv_dim = arch.n_heads * arch.head_dim, arch.n_kv_heads * arch.head_dim
-    found = [
-        Expected("embed", "matrix", (arch.vocab, arch.dim)),
-        Expected("rope_freq", "f32", (arch.head_dim // 2,)),
-    ]
-    if arch.local_rope:
-        found.append(Expected("rope_freq_local", "f32", (arch.head_dim // 2,)))
-    for layer in range(arch.n_layers):
-        rows: list[tuple[str, str, tuple[int, ...], bool]] = [
-            ("attn_norm", "f32", (arch.dim,), True),
-            ("wq", "matrix", (q_dim, arch.dim), True),
-            ("wk", "matrix", (kv_dim, arch.dim), True),
-            ("wv", "matrix", (kv_dim, arch.dim), True),
-            ("q_norm", "f32", (arch.head_dim,), arch.qk_norm),
-            ("k_norm", "f32", (arch.head_dim,), arch.qk_norm),
-            ("wo", "matrix", (arch.dim, q_dim), True),
-            ("attn_post_norm", "f32", (arch.dim,), arch.post_norms),
-            ("ffn_norm", "f32", (arch.dim,), True),
-            ("gate", "matrix", (arch.hidden_dim, arch.dim), True),
-            ("up", "matrix", (arch.hidden_dim, arch.dim), True),
-            ("down", "matrix", (arch.dim, arch.hidden_dim), True),
-            ("ffn_post_norm", "f32", (arch.dim,), arch.post_norms),
-        ]
-        found += [
-            Expected(f"layers.{layer}.{name}", kind, shape)
-            for name, kind, shape, there in rows
-            if there
-        ]
-    found.append(Expected("out_norm", "f32", (arch.dim,)))
-    if not arch.tied:
-        found.append(Expected("classifier", "matrix", (arch.vocab, arch.dim)))
-    return found
-
-
-def tensor_bytes(type_: str, shape: Sequence[int]) -> int:
-    """Return the bytes of a tensor of this type and shape."""
-    if type_ == "f32":
-        return 4 * shape[0]
-    return shape[0] * row_bytes(type_, shape[1])
-
-
 # ---- reading -------------------------------------------------------------------------------------
 
 
@@ -177,98 +112,12 @@ def read_model(path: Path) -> Model:
         arch=arch,
         name=_string(path, "name", header["name"]),
         chat=None if chat is None else _string(path, "chat", chat),
-        stop_ids=_ids(path, "stop_ids", header["stop_ids"], MAX_STOP_IDS, arch.vocab),
+        stop_ids=id_list(path, "stop_ids", header["stop_ids"], MAX_STOP_IDS, arch.vocab),
         sampling=_sampling(path, header["sampling"]),
         provenance=_provenance(path, header["provenance"]),
         data_sha256=header["data_sha256"],
         tensors={tensor.name: tensor for tensor in _tensors(file, arch)},
     )
-
-
-def parse_arch(where: object, raw: object) -> Arch:
-    """Check the `arch` object: every key there, every value in its range."""
-    fields = [field.name for field in dataclasses.fields(Arch)]
-    found = only(where, "arch", raw, fields)
-    for key in fields:
-        if key not in found:
-            raise FormatError(f'{where}: "{key}" is missing; {AGAIN}')
-    _check_fields(where, found)
-    local = _ids(where, "local_layers", found["local_layers"], MAX_WIDTH, found["n_layers"])
-    numbers = {
-        key: float(found[key])
-        for key in ("norm_eps", "attn_scale", "embed_scale", "attn_cap", "logit_cap")
-    }
-    arch = Arch(**{**found, **numbers, "local_layers": local})
-    _check_shapes(where, arch)
-    return arch
-
-
-def _check_fields(where: object, found: Mapping[str, Any]) -> None:
-    """Check each key by itself."""
-    for key in ("dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "head_dim"):
-        integer(where, key, found[key], 1, MAX_WIDTH)
-    for key in ("vocab", "max_seq"):
-        integer(where, key, found[key], 1, MAX_VOCAB)
-    for key in ("norm_eps", "attn_scale", "embed_scale"):
-        _number(where, key, found[key], LEAST, MOST)
-    for key in ("attn_cap", "logit_cap"):
-        _number(where, key, found[key], 0.0, MOST)
-    for key, words in (("family", FAMILIES), ("activation", ACTIVATIONS)):
-        if found[key] not in words:
-            raise FormatError(
-                f"{where}: {key}: expected one of {words}, found {shown(found[key])}; {AGAIN}"
-            )
-    for key in ("local_rope", "tied", "qk_norm", "post_norms"):
-        if not isinstance(found[key], bool):
-            raise FormatError(
-                f"{where}: {key}: expected true or false, found {shown(found[key])}; {AGAIN}"
-            )
-    integer(where, "window", found["window"], 0, MAX_VOCAB)
-
-
-def _check_shapes(where: object, arch: Arch) -> None:
-    """Check what two or more keys must agree on."""
-    q_dim = arch.n_heads * arch.head_dim
-    for what, value in (
-        ("dim", arch.dim),
-        ("hidden_dim", arch.hidden_dim),
-        ("n_heads * head_dim", q_dim),
-    ):
-        if value % BLOCK or value > MAX_WIDTH:
-            raise FormatError(
-                f"{where}: {what} is {value}, expected a multiple of {BLOCK} "
-                f"up to {MAX_WIDTH}; {AGAIN}"
-            )
-    if arch.head_dim % 2:
-        raise FormatError(f"{where}: head_dim is {arch.head_dim}, expected an even number; {AGAIN}")
-    if arch.n_heads % arch.n_kv_heads:
-        raise FormatError(
-            f"{where}: n_heads {arch.n_heads} is not a multiple of "
-            f"n_kv_heads {arch.n_kv_heads}; {AGAIN}"
-        )
-    if list(arch.local_layers) != sorted(set(arch.local_layers)):
-        raise FormatError(f"{where}: local_layers are not in ascending order; {AGAIN}")
-    if bool(arch.local_layers) != (arch.window > 0):
-        raise FormatError(
-            f"{where}: window is {arch.window} with {len(arch.local_layers)} local layers; {AGAIN}"
-        )
-    if arch.local_rope and not arch.local_layers:
-        raise FormatError(f"{where}: local_rope without local layers; {AGAIN}")
-
-
-def _number(where: object, what: str, value: object, low: float, high: float) -> float:
-    if (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and envelope.exact_decimal(str(value))
-    ):
-        value = float(value)
-    if not isinstance(value, float) or not low <= value <= high:
-        raise FormatError(
-            f"{where}: {what}: expected a number from {low:g} to {high:g} of at most 15 digits, "
-            f"found {shown(value)}; {AGAIN}"
-        )
-    return value
 
 
 def _string(where: object, what: str, value: object) -> str:
@@ -281,21 +130,13 @@ def _string(where: object, what: str, value: object) -> str:
     return value
 
 
-def _ids(where: object, what: str, value: object, most: int, below: int) -> tuple[int, ...]:
-    if not isinstance(value, list) or len(value) > most:
-        raise FormatError(
-            f"{where}: {what}: expected an array of at most {most}, found {shown(value)}; {AGAIN}"
-        )
-    return tuple(integer(where, what, item, 0, below - 1) for item in value)
-
-
 def _sampling(where: object, value: object) -> dict[str, float]:
-    found = only(where, "sampling", value, ("temperature", "top_k", "top_p"))
+    found = only(where, "sampling", value, (*SAMPLING, "top_k"))
     if "top_k" in found:
         integer(where, "top_k", found["top_k"], 0, MAX_VOCAB)
-    for key, high in (("temperature", 100.0), ("top_p", 1.0)):
+    for key, (low, high) in SAMPLING.items():
         if key in found:
-            _number(where, key, found[key], 0.0, high)
+            number(where, key, found[key], low, high)
     return dict(found)
 
 
@@ -358,11 +199,11 @@ def _check_entry(path: Path, raw: object, want: Expected) -> str:
             f'{path}: expected tensor "{want.name}", found {shown(entry["name"])}; {AGAIN}'
         )
     type_ = entry["type"]
-    if type_ not in (("f32",) if want.kind == "f32" else tuple(DTYPES)) or not isinstance(
-        type_, str
-    ):
+    allowed = types_of(want)
+    if not isinstance(type_, str) or type_ not in allowed:
         raise FormatError(
-            f"{path}: {want.name}: expected a type of {want.kind}, found {shown(type_)}; {AGAIN}"
+            f"{path}: {want.name}: expected type {' or '.join(allowed)}, found {shown(type_)}; "
+            f"{AGAIN}"
         )
     shape = entry["shape"]
     if (
@@ -422,9 +263,9 @@ def write_model(
         "tensors": table,
     }
     _check_plan(path, arch, sources)
-    parse_arch(path, envelope.parse_json(envelope.dump(header["arch"]), str(path)))
+    check_arch(path, arch)
     _string(path, "name", name)
-    _ids(path, "stop_ids", list(stop_ids), MAX_STOP_IDS, arch.vocab)
+    id_list(path, "stop_ids", list(stop_ids), MAX_STOP_IDS, arch.vocab)
     _sampling(path, dict(sampling))
     _provenance(path, dict(provenance))
     return envelope.write(path, "mlb", header, _data(sources), end)
@@ -438,8 +279,8 @@ def _check_plan(path: Path, arch: Arch, sources: Sequence[TensorSource]) -> None
             raise FormatError(
                 f"{path}: expected {want.name} {want.shape}, given {source.name} {source.shape}"
             )
-        if (want.kind == "f32") != (source.type == "f32"):
-            raise FormatError(f"{path}: {want.name} is a {want.kind}, given type {source.type}")
+        if source.type not in types_of(want):
+            raise FormatError(f"{path}: {want.name}: type {source.type} cannot hold it")
     if len(wanted) != len(sources):
         raise FormatError(
             f"{path}: the architecture has {len(wanted)} tensors, {len(sources)} given"

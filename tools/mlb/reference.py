@@ -24,12 +24,13 @@ import numpy.typing as npt
 from mlb import quant
 from mlb.arch.common import Plan, load
 from mlb.envelope import FormatError
-from mlb.format import Arch, Model, read_model
+from mlb.format import Model, read_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mlb.checkpoint import Checkpoint
+    from mlb.shape import Arch
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlb.checkpoint import Checkpoint, CheckpointError
-from mlb.format import MAX_WIDTH, MOST, Arch, expected_tensors
+from mlb.shape import MAX_WIDTH, MOST, Arch, expected_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

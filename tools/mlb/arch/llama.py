@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlb.arch.common import Config, Plan, Source, rope_base, rope_frequencies
-from mlb.format import MAX_VOCAB, Arch
+from mlb.shape import MAX_VOCAB, Arch
 
 # Our name of a layer's tensor -> Hugging Face's, below model.layers.N.
 LAYER = {
@@ -46,6 +46,7 @@ def plan(config: Config) -> Plan:
         head_dim=head_dim,
         vocab=config.integer("vocab_size", most=MAX_VOCAB),
         max_seq=config.integer("max_position_embeddings", 2048, most=MAX_VOCAB),
+        rotary_dim=head_dim,
         norm_eps=config.number("rms_norm_eps", 1e-6),
         attn_scale=float(np.float32(head_dim**-0.5)),
         tied=tied,

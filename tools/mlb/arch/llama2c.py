@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlb.arch.common import Plan, Source, rope_frequencies
-from mlb.format import Arch
+from mlb.shape import Arch
 
 if TYPE_CHECKING:
     from mlb.checkpoint import Llama2c
@@ -31,6 +31,7 @@ def plan(checkpoint: Llama2c) -> Plan:
         head_dim=head_dim,
         vocab=sizes.vocab,
         max_seq=sizes.seq_len,
+        rotary_dim=head_dim,
         norm_eps=1e-5,
         attn_scale=float(np.float32(head_dim**-0.5)),
         tied=sizes.tied,
