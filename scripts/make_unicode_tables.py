@@ -59,10 +59,11 @@ def database() -> Any:
 
 
 def nibble(code: int, category: str) -> int:
-    """Return class (0 other, 1 letter, 2 number, 3 white space) + 4 for a word character."""
+    """Return class (0 other, 1 letter, 2 number, 3 white space), 4 word character, 8 mark."""
     kind = 3 if code in SPACES else {"L": 1, "N": 2}.get(category[0], 0)
     word = category[0] in "LM" or category in ("Nd", "Nl", "Pc")
-    return kind | 4 * (word or code in JOINERS or code in SYMBOL_LETTERS)
+    word = word or code in JOINERS or code in SYMBOL_LETTERS
+    return kind | 4 * word | 8 * (category[0] == "M")
 
 
 def pages(db: Any) -> tuple[list[int], list[bytes]]:

@@ -24,6 +24,9 @@ static const struct choice pretoks[] = {
     {"none", KR_PRETOK_NONE},
     {"gpt2", KR_PRETOK_GPT2},
     {"gpt2_digits", KR_PRETOK_GPT2_DIGITS},
+    {"llama3", KR_PRETOK_LLAMA3},
+    {"qwen2", KR_PRETOK_QWEN2},
+    {"qwen3_5", KR_PRETOK_QWEN3_5},
     {NULL, 0},
 };
 static const struct choice prefixes[] = {
@@ -54,10 +57,11 @@ static krafla_status choose(const struct kr_json *j, const char *key, const stru
 
 static bool known_key(const struct kr_json *j, const struct kr_json_value *key)
 {
-    static const char *const known[] = {
-        "add_bos", "bos_id",     "chat",       "data_bytes", "data_sha256", "drop_space",
-        "eos_id",  "file_bytes", "format",     "kind",       "merges",      "min_version",
-        "prefix",  "pretok",     "provenance", "text_bytes", "vocab"};
+    static const char *const known[] = {"add_bos",     "bos_id",        "chat",   "data_bytes",
+                                        "data_sha256", "drop_space",    "eos_id", "file_bytes",
+                                        "format",      "ignore_merges", "kind",   "merges",
+                                        "min_version", "nfc",           "prefix", "pretok",
+                                        "provenance",  "text_bytes",    "vocab"};
     const char *text = j->text + key->start;
     if (key->length >= 2 && memcmp(text, "x_", 2) == 0)
         return true;
@@ -107,6 +111,8 @@ static krafla_status read_header(struct kr_mlt *t, size_t *text_bytes, krafla_er
     if ((st = check_keys(j, err)) || (st = choose(j, "kind", kinds, &kind, err)) ||
         (st = choose(j, "pretok", pretoks, &pretok, err)) ||
         (st = choose(j, "prefix", prefixes, &prefix, err)) ||
+        (st = kr_json_bool(j, 0, "nfc", &t->nfc, err)) ||
+        (st = kr_json_bool(j, 0, "ignore_merges", &t->ignore_merges, err)) ||
         (st = kr_json_bool(j, 0, "drop_space", &t->drop_space, err)) ||
         (st = kr_json_bool(j, 0, "add_bos", &t->add_bos, err)) ||
         (st = kr_json_int(j, 0, "vocab", 1, KR_MLT_MAX_TOKENS, &size, err)) ||
@@ -126,6 +132,9 @@ static krafla_status read_header(struct kr_mlt *t, size_t *text_bytes, krafla_er
         return kr_fail(err, KRAFLA_E_FORMAT, "%s: kind and pretok do not go together", j->where);
     if (kind == KR_BPE_BYTE && (prefix != KR_PREFIX_NONE || t->drop_space))
         return kr_fail(err, KRAFLA_E_FORMAT, "%s: bpe_byte has no prefix and no drop_space",
+                       j->where);
+    if (kind == KR_BPE_SPM && (t->nfc || t->ignore_merges))
+        return kr_fail(err, KRAFLA_E_FORMAT, "%s: bpe_spm has no nfc and no ignore_merges",
                        j->where);
     if (t->add_bos && t->bos < 0)
         return kr_fail(err, KRAFLA_E_FORMAT, "%s: add_bos is true but bos_id is null", j->where);

@@ -35,7 +35,14 @@ enum kr_tokenizer_kind {
     KR_BPE_SPM,  /* starts from characters, bytes where there is no such token; space is a letter */
 };
 
-enum kr_pretok { KR_PRETOK_NONE, KR_PRETOK_GPT2, KR_PRETOK_GPT2_DIGITS };
+enum kr_pretok {
+    KR_PRETOK_NONE,
+    KR_PRETOK_GPT2,
+    KR_PRETOK_GPT2_DIGITS,
+    KR_PRETOK_LLAMA3,
+    KR_PRETOK_QWEN2,
+    KR_PRETOK_QWEN3_5,
+};
 
 /* When KR_BPE_SPM puts a space before a text that is not empty. */
 enum kr_prefix {
@@ -49,8 +56,10 @@ struct kr_mlt {
     enum kr_tokenizer_kind kind;
     enum kr_pretok pretok;
     enum kr_prefix prefix;
-    bool metaspace;  /* KR_BPE_SPM: the tokens spell a space as U+2581 */
-    bool drop_space; /* decoding drops one space at the start */
+    bool metaspace;     /* KR_BPE_SPM: the tokens spell a space as U+2581 */
+    bool nfc;           /* text is normalized to NFC */
+    bool ignore_merges; /* a piece that is a token is that token, whatever the merges say */
+    bool drop_space;    /* decoding drops one space at the start */
     bool add_bos;
     int32_t size;     /* tokens */
     int32_t bos, eos; /* -1: none */

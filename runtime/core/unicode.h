@@ -17,8 +17,14 @@ enum kr_class {
     KR_SPACE = 3,  /* White_Space, which is \s */
 };
 
-/* Page of every 256 code points; in a page, code point 2i is the low half of byte i:
- * bits 0-1 the class, bit 2 a word character (\w). */
+/* What is known of a code point. */
+enum {
+    KR_UNICODE_CLASS = 3, /* mask of enum kr_class */
+    KR_UNICODE_WORD = 4,  /* \w */
+    KR_UNICODE_MARK = 8,  /* \p{M}, of class KR_OTHER */
+};
+
+/* Page of every 256 code points; in a page, code point 2i is the low half of byte i. */
 extern const uint8_t kr_unicode_index[];
 extern const uint8_t kr_unicode_pages[][128];
 
@@ -31,12 +37,12 @@ static inline unsigned kr_unicode_bits(uint32_t code)
 
 static inline enum kr_class kr_unicode_class(uint32_t code)
 {
-    return (enum kr_class)(kr_unicode_bits(code) & 3);
+    return (enum kr_class)(kr_unicode_bits(code) & KR_UNICODE_CLASS);
 }
 
 static inline bool kr_unicode_word(uint32_t code)
 {
-    return (kr_unicode_bits(code) & 4) != 0;
+    return (kr_unicode_bits(code) & KR_UNICODE_WORD) != 0;
 }
 
 #endif
