@@ -261,8 +261,8 @@ static int usage(FILE *out)
 
 static int run(struct check *c)
 {
-    static void (*const checks[])(struct check *) = {check_matmul, check_quantize, check_norm,
-                                                     check_elementwise, check_attn};
+    static void (*const checks[])(struct check *) = {
+        check_matmul, check_quantize, check_norm, check_elementwise, check_attn, check_delta};
     catch_faults(c);
     run_group(c, check_fp_state);
     const uint32_t saved = kern_fp_begin();

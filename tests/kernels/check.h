@@ -75,6 +75,7 @@ void check_quantize(struct check *c);
 void check_norm(struct check *c);
 void check_elementwise(struct check *c);
 void check_attn(struct check *c);
+void check_delta(struct check *c);
 void check_fp_state(struct check *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* check_elementwise.c - embedding, fma, sums, gated units, rotation, floating-point state.
+/* check_elementwise.c - embedding, fma, sums, gates, soft cap, rotation, floating-point state.
  * SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -45,6 +45,50 @@ static void check_glu(struct check *c, const char *name,
             check_f32(c, want, mag, got, n, units);
             kern(gate, gate, up, n);
             check_bits(c, "in place", got, gate, n * sizeof *gate);
+        }
+}
+
+static void check_sigmoid_mul(struct check *c)
+{
+    for (size_t i = 0; i < LENGTHS; i++) {
+        const size_t n = lengths[i];
+        if (!check_case(c, "sigmoid_mul n=%zu", n))
+            continue;
+        float *x = check_floats(c, n), *gate = check_floats(c, n), *got = check_floats(c, n);
+        double *want = check_doubles(c, n), *mag = check_doubles(c, n);
+        check_fill_small(c, gate, n, i % 2 ? 120.0f : 10.0f);
+        check_fill_f32(c, x, n);
+        ref_sigmoid_mul(want, mag, x, gate, n);
+        kern_sigmoid_mul(got, x, gate, n);
+        check_f32(c, want, mag, got, n, 8.0); /* as silu_mul */
+        kern_sigmoid_mul(x, x, gate, n);
+        check_bits(c, "in place", got, x, n * sizeof *x);
+    }
+}
+
+/* From far inside of the cap to far beyond it. */
+static void check_softcap(struct check *c)
+{
+    static const float tops[] = {1e-3f, 1.0f, 30.0f, 1e3f, 1e30f};
+    for (size_t i = 0; i < LENGTHS; i++)
+        for (size_t t = 0; t < sizeof tops / sizeof *tops; t++) {
+            const size_t n = lengths[i];
+            const float cap = t % 2 ? 30.0f : 50.0f;
+            if (!check_case(c, "softcap n=%zu top=%g", n, (double)tops[t]))
+                continue;
+            float *x = check_floats(c, n);
+            double *want = check_doubles(c, n), *mag = check_doubles(c, n);
+            check_fill_small(c, x, n, tops[t]);
+            ref_softcap(want, x, n, cap);
+            for (size_t j = 0; j < n; j++)
+                mag[j] = cap; /* 1 - 2 / (1 + e) cancels for small x */
+            kern_softcap(x, n, cap);
+            check_f32(c, want, mag, x, n,
+                      5.0); /* e^z 3 and 1.5 of z, halved; two sums, a quotient */
+            x[n - 1] = i % 2 ? NAN : INFINITY;
+            kern_softcap(x, n, cap);
+            if (!isnan(x[n - 1]))
+                check_fail(c, "what is no number became %g", (double)x[n - 1]);
         }
 }
 
@@ -176,6 +220,8 @@ void check_elementwise(struct check *c)
     check_glu(c, "silu_mul", kern_silu_mul, ref_silu_mul, 8.0);
     /* the same with 5 in 2t */
     check_glu(c, "gelu_mul", kern_gelu_mul, ref_gelu_mul, 10.0);
+    check_sigmoid_mul(c);
+    check_softcap(c);
     check_rope_angles(c);
     check_rope(c);
     check_embed(c);

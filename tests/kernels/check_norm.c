@@ -1,4 +1,4 @@
-/* check_norm.c - kern_rmsnorm.
+/* check_norm.c - kern_rmsnorm, kern_l2norm.
  * SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -20,6 +20,30 @@ static void check_lanes(struct check *c)
         kern_rmsnorm(got, x, gain, n, 1e-6f);
         check_bits(c, "the tree of 16 lanes", bits, got, n * sizeof *got);
     }
+}
+
+/* Heads of zeros and of any size; the sum is the one of RMSNorm. */
+static void check_l2norm(struct check *c)
+{
+    static const size_t lengths[] = {1, 3, 8, 16, 24, 64, 100, 128, 256};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (size_t round = 0; round < 4; round++) {
+            const size_t n = lengths[i];
+            if (!check_case(c, "l2norm n=%zu %zu", n, round))
+                continue;
+            const float scale = round % 2 ? 1.0f : 0.08838834764f;
+            float *x = check_floats(c, n), *got = check_floats(c, n), *bits = check_floats(c, n);
+            double *want = check_doubles(c, n), *mag = check_doubles(c, n);
+            check_fill_f32(c, x, n);
+            ref_l2norm(want, mag, x, n, 1e-6f, scale);
+            kern_l2norm(got, x, n, 1e-6f, scale);
+            /* as RMSNorm, without the mean */
+            check_f32(c, want, mag, got, n, 0.5 * (2.0 * (double)n / 16.0 + 7.0) + 5.0);
+            ref_l2norm_bits(bits, x, n, 1e-6f, scale, c->fused);
+            check_bits(c, "the tree of 16 lanes", bits, got, n * sizeof *got);
+            kern_l2norm(x, x, n, 1e-6f, scale);
+            check_bits(c, "in place", got, x, n * sizeof *x);
+        }
 }
 
 void check_norm(struct check *c)
@@ -45,4 +69,5 @@ void check_norm(struct check *c)
             check_bits(c, "in place", got, x, n * sizeof *x);
         }
     check_lanes(c);
+    check_l2norm(c);
 }

@@ -33,16 +33,43 @@ void ref_matmul_bits(float *want, const struct kern_matrix *w, const int8_t *q, 
 void ref_embed(float *want, const struct kern_matrix *w, size_t row, float scale); /* exact */
 void ref_rmsnorm(double *want, double *mag, const float *x, const float *gain, size_t n, float eps);
 
+void ref_l2norm(double *want, double *mag, const float *x, size_t n, float eps, float scale);
+
 /* The sum over 16 lanes and their tree, rounded as the class does: every bit. */
 void ref_rmsnorm_bits(float *want, const float *x, const float *gain, size_t n, float eps,
                       bool fused);
 
+/* The same sum, y = (x * (1 / sqrt(sum + eps))) * scale: every bit. */
+void ref_l2norm_bits(float *want, const float *x, size_t n, float eps, float scale, bool fused);
+
 void ref_silu_mul(double *want, double *mag, const float *gate, const float *up, size_t n);
 void ref_gelu_mul(double *want, double *mag, const float *gate, const float *up, size_t n);
+void ref_sigmoid_mul(double *want, double *mag, const float *x, const float *gate, size_t n);
+void ref_softcap(double *want, const float *x, size_t n, float cap);
 void ref_rope_angles(double *cs, double *sn, const float *freq, size_t n, uint32_t pos,
                      float scale);
 void ref_rope(double *want, double *mag, const float *x, size_t heads, size_t head_dim,
               size_t rotary, const float *cs, const float *sn);
+
+/* The convolution before SiLU, with magnitudes, and as the class rounds it: every bit. */
+void ref_conv(double *want, double *mag, const float *const *x, const float *w, size_t taps,
+              size_t n);
+void ref_conv_bits(float *want, const float *const *x, const float *w, size_t taps, size_t n,
+                   bool fused);
+void ref_delta_gates(double *decay, double *beta, const float *a, const float *b, const float *rate,
+                     const float *bias, size_t n);
+
+/* The first token of `in`, from state [k_dim][stride] to want: out[v_dim], and the same state after.
+ * mag holds their error bounds in units of 2^-24; what lies behind v_dim is left alone. */
+struct ref_delta {
+    double *out, *state;
+};
+size_t ref_delta_stride(size_t v_dim);
+void ref_delta(const struct ref_delta *want, const struct ref_delta *mag, const float *state,
+               const struct kern_delta *in);
+
+/* The same token as the class rounds it, state in place: every bit. */
+void ref_delta_bits(float *out, float *state, const struct kern_delta *in, bool fused);
 
 /* Bytes of a cache of this type per element; where it has element d of the key and value at pos. */
 size_t ref_kv_bytes(enum kern_kvtype type);

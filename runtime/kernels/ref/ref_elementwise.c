@@ -1,4 +1,4 @@
-/* ref_elementwise.c - embedding, gated units, rotation.
+/* ref_elementwise.c - embedding, gates, soft cap, rotation.
  * SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -39,6 +39,20 @@ void ref_gelu_mul(double *want, double *mag, const float *gate, const float *up,
         /* a relative error of t is one of |2t| in e^-2t; beyond 88 the gate is closed anyway */
         mag[i] = fabs(want[i]) * (1.0 + fmin(fabs(2.0 * t), 88.0)) + closed_gate * fabs(g * u);
     }
+}
+
+void ref_sigmoid_mul(double *want, double *mag, const float *x, const float *gate, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        want[i] = x[i] / (1.0 + exp(-(double)gate[i]));
+        mag[i] = fabs(want[i]) + closed_gate * fabs(x[i]);
+    }
+}
+
+void ref_softcap(double *want, const float *x, size_t n, float cap)
+{
+    for (size_t i = 0; i < n; i++)
+        want[i] = cap * tanh((double)x[i] / cap);
 }
 
 void ref_rope_angles(double *cs, double *sn, const float *freq, size_t n, uint32_t pos, float scale)

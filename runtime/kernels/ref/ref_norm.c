@@ -1,4 +1,4 @@
-/* ref_norm.c - RMSNorm, exact and as the 16 lanes add it.
+/* ref_norm.c - RMSNorm and L2 norm, exact and as the 16 lanes add it.
  * SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -16,8 +16,18 @@ void ref_rmsnorm(double *want, double *mag, const float *x, const float *gain, s
     }
 }
 
-void ref_rmsnorm_bits(float *want, const float *x, const float *gain, size_t n, float eps,
-                      bool fused)
+void ref_l2norm(double *want, double *mag, const float *x, size_t n, float eps, float scale)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i] * x[i];
+    for (size_t i = 0; i < n; i++) {
+        want[i] = x[i] / sqrt(sum + eps) * scale;
+        mag[i] = fabs(want[i]);
+    }
+}
+
+static float sum_squares(const float *x, size_t n, bool fused)
 {
     float lane[KERN_LANES] = {0};
     for (size_t i = 0; i < n; i++) {
@@ -28,9 +38,24 @@ void ref_rmsnorm_bits(float *want, const float *x, const float *gain, size_t n, 
     for (size_t half = KERN_LANES / 2; half; half /= 2)
         for (size_t i = 0; i < half; i++)
             lane[i] += lane[i + half];
-    const float scale = 1.0f / sqrtf(lane[0] / (float)n + eps);
+    return lane[0];
+}
+
+void ref_rmsnorm_bits(float *want, const float *x, const float *gain, size_t n, float eps,
+                      bool fused)
+{
+    const float scale = 1.0f / sqrtf(sum_squares(x, n, fused) / (float)n + eps);
     for (size_t i = 0; i < n; i++) {
         const float y = x[i] * scale;
         want[i] = y * gain[i];
+    }
+}
+
+void ref_l2norm_bits(float *want, const float *x, size_t n, float eps, float scale, bool fused)
+{
+    const float factor = 1.0f / sqrtf(sum_squares(x, n, fused) + eps);
+    for (size_t i = 0; i < n; i++) {
+        const float y = x[i] * factor;
+        want[i] = y * scale;
     }
 }
