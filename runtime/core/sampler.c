@@ -3,8 +3,8 @@
  * The order is in krafla.h.  It is that of transformers; llama.cpp differs in
  * one thing: it divides by the temperature last, so that its top-p and min-p do
  * not see it.  Only IEEE operations in a fixed order and no libm: the same
- * logits and seed give the same token in every build.  Knows nothing of text or
- * of stopping.
+ * logits and seed give the same token in every build.  sampler_pick.c does the
+ * work.  Knows nothing of text or of stopping.
  * SPDX-License-Identifier: MIT */
 #include <float.h>
 #include <math.h>
@@ -12,22 +12,18 @@
 #include <string.h>
 
 #include "error.h"
+#include "sampler_pick.h"
 
 static const float coldest = 1e-4f; /* a temperature below counts as 0; its inverse is finite */
-
-struct candidate {
-    float value; /* a logit while the top k are found, then a weight: exp((logit - best) / T) */
-    int32_t id;
-};
 
 struct krafla_sampler {
     krafla_sampler_options o;
     int32_t vocab;
     uint64_t state;
-    krafla_logit_bias *bias; /* [o.n_logit_bias] */
-    float *logits;           /* [vocab], after bias and penalties; then weights in their place */
-    struct candidate *picks; /* [vocab] */
-    uint32_t *counts;        /* [vocab], all 0 between calls */
+    krafla_logit_bias *bias;    /* [o.n_logit_bias] */
+    float *work;                /* [vocab]: logits after bias and penalties, then weights */
+    struct kr_candidate *picks; /* [vocab] */
+    uint32_t *counts;           /* [vocab], all 0 between calls */
 };
 
 void krafla_sampler_defaults(krafla_sampler_options *o)
@@ -103,10 +99,10 @@ static bool allocate(krafla_sampler *s)
 {
     const size_t vocab = (size_t)s->vocab;
     s->bias = calloc(s->o.n_logit_bias + 1, sizeof *s->bias);
-    s->logits = calloc(vocab, sizeof *s->logits);
+    s->work = calloc(vocab, sizeof *s->work);
     s->picks = calloc(vocab, sizeof *s->picks);
     s->counts = calloc(vocab, sizeof *s->counts);
-    return s->bias && s->logits && s->picks && s->counts;
+    return s->bias && s->work && s->picks && s->counts;
 }
 
 krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
@@ -147,7 +143,7 @@ void krafla_sampler_free(krafla_sampler *s)
     if (!s)
         return;
     free(s->bias);
-    free(s->logits);
+    free(s->work);
     free(s->picks);
     free(s->counts);
     free(s);
@@ -160,28 +156,6 @@ static double next_uniform(krafla_sampler *s)
     s->state ^= s->state << 25;
     s->state ^= s->state >> 27;
     return (double)((s->state * 0x2545F4914F6CDD1Du) >> 11) * 0x1p-53;
-}
-
-/* e^x for x <= 0, relative error below 2e-7; 0 below -87.7, where e^x leaves the normal floats. */
-static inline float exp_negative(float x)
-{
-    const float in = x > -88.0f ? x : -88.0f;
-    /* in = n ln2 + r, |r| <= ln2 / 2; ln2 in two parts, the first with 9 significant bits, so
-     * that n * 0.693359375 is exact. */
-    const int32_t n = (int32_t)(in * 1.44269504f - 0.5f);
-    const float r = (in - (float)n * 0.693359375f) - (float)n * -2.12194440e-4f;
-    /* (e^r - 1 - r) / r^2, the polynomial of Cephes' expf */
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    const float er = (p * r * r + r) + 1.0f;
-    const uint32_t bits = (uint32_t)(n + 127) << 23; /* 2^n, and 0 for n = -127 */
-    float scale;
-    memcpy(&scale, &bits, sizeof scale);
-    return er * scale;
 }
 
 /* Step 2 of krafla.h.  Ids from vocab on, which are never chosen, are passed over. */
@@ -202,187 +176,96 @@ static krafla_status penalize(krafla_sampler *s, const int32_t *history, size_t 
         const int32_t id = recent[i];
         if (id >= s->vocab || s->counts[id] == 0)
             continue;
-        const float l = s->logits[id];
-        s->logits[id] = (l > 0.0f ? l / s->o.repeat_penalty : l * s->o.repeat_penalty) -
-                        ((float)s->counts[id] * s->o.frequency_penalty + s->o.presence_penalty);
+        const float l = s->work[id];
+        s->work[id] = (l > 0.0f ? l / s->o.repeat_penalty : l * s->o.repeat_penalty) -
+                      ((float)s->counts[id] * s->o.frequency_penalty + s->o.presence_penalty);
         s->counts[id] = 0;
     }
     return KRAFLA_OK;
 }
 
-static krafla_status not_a_logit(int32_t id, float logit, krafla_error *err)
+static bool has_nucleus(const krafla_sampler *s)
 {
-    return kr_fail(err, KRAFLA_E_NUMERIC,
-                   "the logit of token %d is %g: the model's weights are damaged, or too large for "
-                   "this arithmetic",
-                   (int)id, (double)logit);
+    return s->o.top_p > 0.0f && s->o.top_p < 1.0f;
 }
 
-/* The first of the largest logits. */
-static krafla_status find_best(const float *logits, int32_t vocab, int32_t *best, krafla_error *err)
+/* Steps 1 and 2, on a copy; *logits points to it then. */
+static krafla_status adjust(krafla_sampler *s, const float **logits, const int32_t *history,
+                            size_t n, krafla_error *err)
 {
-    int32_t first = -1;
-    float most = -FLT_MAX;
-    for (int32_t i = 0; i < vocab; i++) {
-        const float l = logits[i];
-        if (KR_UNLIKELY(!(l <= FLT_MAX)))
-            return not_a_logit(i, l, err);
-        if (KR_UNLIKELY(l > most || (first < 0 && l == most))) {
-            most = l;
-            first = i;
-        }
-    }
-    if (first < 0)
+    const bool penalties = s->o.repeat_penalty != 1.0f || s->o.presence_penalty != 0.0f ||
+                           s->o.frequency_penalty != 0.0f;
+    if (!penalties && s->o.n_logit_bias == 0)
+        return KRAFLA_OK;
+    memcpy(s->work, *logits, (size_t)s->vocab * sizeof *s->work);
+    *logits = s->work;
+    for (size_t i = 0; i < s->o.n_logit_bias; i++)
+        s->work[s->bias[i].id] += s->bias[i].bias;
+    return penalties ? penalize(s, history, n, err) : KRAFLA_OK;
+}
+
+/* Step 3, which also tells whether the logits are such. */
+static krafla_status find_best(const krafla_sampler *s, const float *logits, int32_t *best,
+                               krafla_error *err)
+{
+    int bad;
+    const int32_t found = kr_pick_best(logits, (size_t)s->vocab, &bad);
+    if (bad)
+        return kr_fail(err, KRAFLA_E_NUMERIC,
+                       "the logit of token %d is %g: the model's weights are damaged, or too large "
+                       "for this arithmetic",
+                       (int)found, (double)logits[found]);
+    if (found < 0)
         return kr_fail(err, KRAFLA_E_NUMERIC, "all %d logits are -infinity: nothing to choose",
-                       (int)vocab);
-    *best = first;
+                       (int)s->vocab);
+    *best = found;
     return KRAFLA_OK;
 }
 
-/* ---- sampling ---- */
-
-static bool better(const struct candidate *a, const struct candidate *b)
+/* Steps 4 and 5: the k most likely tokens that weigh at least `least` into picks; their number.
+ * *sum is the weight of all k. */
+static size_t weigh_top_k(krafla_sampler *s, const float *logits, float best, float least,
+                          double *sum)
 {
-    return a->value > b->value || (a->value == b->value && a->id < b->id);
-}
-
-/* Restore the heap below i; its top is the best, or the worst, of it. */
-static void sift_down(struct candidate *c, size_t n, size_t i, bool best_on_top)
-{
-    const struct candidate moving = c[i];
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && better(&c[child + 1], &c[child]) == best_on_top)
-            child++;
-        if (better(&c[child], &moving) != best_on_top)
-            break;
-        c[i] = c[child];
-    }
-    c[i] = moving;
-}
-
-static void make_heap(struct candidate *c, size_t n, bool best_on_top)
-{
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(c, n, i, best_on_top);
-}
-
-/* The k best into picks: a heap with the worst of them on top, which the others must beat. */
-static void pick_top_k(krafla_sampler *s, int32_t k)
-{
-    struct candidate *c = s->picks;
-    for (int32_t i = 0; i < k; i++)
-        c[i] = (struct candidate){s->logits[i], i};
-    make_heap(c, (size_t)k, false);
-    for (int32_t i = k; i < s->vocab; i++) {
-        if (s->logits[i] > c[0].value) { /* on equality the lower id is already there */
-            c[0] = (struct candidate){s->logits[i], i};
-            sift_down(c, (size_t)k, 0, false);
-        }
-    }
-}
-
-/* The nucleus, the shortest run of the best of c[0..*n) that holds p of sum, without what weighs
- * less than `least`: moved to the end of c, where the result points; *n is its length. */
-static struct candidate *pick_top_p(struct candidate *c, size_t *n, double sum, double p,
-                                    float least)
-{
-    size_t left = *n;
-    double held = 0.0;
-    make_heap(c, left, true);
-    while (left > 0 && held < p * sum && c[0].value >= least) {
-        const struct candidate best = c[0];
-        c[0] = c[--left];
-        c[left] = best;
-        sift_down(c, left, 0, true);
-        held += (double)best.value;
-    }
-    *n -= left;
-    return c + left;
-}
-
-/* Logits to weights in place; their sum. */
-static double weigh_all(krafla_sampler *s, float best)
-{
-    const float per_unit = 1.0f / s->o.temperature;
-    double sum = 0.0;
-    for (int32_t i = 0; i < s->vocab; i++) {
-        s->logits[i] = exp_negative((s->logits[i] - best) * per_unit);
-        sum += (double)s->logits[i];
-    }
-    return sum;
-}
-
-static double weigh_picks(krafla_sampler *s, size_t n, float best)
-{
-    const float per_unit = 1.0f / s->o.temperature;
-    double sum = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        s->picks[i].value = exp_negative((s->picks[i].value - best) * per_unit);
-        sum += (double)s->picks[i].value;
-    }
-    return sum;
-}
-
-/* The tokens that weigh at least `least` into picks. */
-static size_t keep_heavy(krafla_sampler *s, double least)
-{
+    const size_t k = (size_t)s->o.top_k;
+    kr_pick_top_k(s->picks, k, logits, (size_t)s->vocab);
+    for (size_t i = 0; i < k; i++)
+        s->work[i] = s->picks[i].value;
+    *sum = kr_pick_weigh(s->work, s->work, k, best, s->o.temperature);
     size_t n = 0;
-    for (int32_t i = 0; i < s->vocab; i++)
-        if ((double)s->logits[i] >= least)
-            s->picks[n++] = (struct candidate){s->logits[i], i};
+    for (size_t i = 0; i < k; i++)
+        if (s->work[i] >= least)
+            s->picks[n++] = (struct kr_candidate){s->work[i], s->picks[i].id};
     return n;
 }
 
-/* Those of c[0..n) that weigh at least `least` to its front; their number. */
-static size_t keep_picks(struct candidate *c, size_t n, float least)
+/* The same without top-k: all tokens, but of those that cannot be in the nucleus only the sum. */
+static size_t weigh_all(krafla_sampler *s, const float *logits, float best, float least,
+                        double *sum)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (c[i].value >= least)
-            c[kept++] = c[i];
-    return kept;
-}
-
-static int32_t draw(krafla_sampler *s, const struct candidate *c, size_t n)
-{
-    double sum = 0.0;
-    for (size_t i = 0; i < n; i++)
-        sum += (double)c[i].value;
-    const double mark = next_uniform(s) * sum;
-    double held = 0.0;
-    size_t chosen = 0; /* ends as the last token with a weight, should mark round up to sum */
-    for (size_t i = 0; i < n; i++) {
-        if (c[i].value > 0.0f)
-            chosen = i;
-        held += (double)c[i].value;
-        if (mark < held)
-            break;
+    const size_t vocab = (size_t)s->vocab;
+    *sum = kr_pick_weigh(s->work, logits, vocab, best, s->o.temperature);
+    if (has_nucleus(s)) {
+        /* All tokens below (1 - p) / vocab of the sum hold less than 1 - p of it together: the
+         * nucleus is among the others.  0.99 is for the rounding. */
+        const double tail = 0.99 * (1.0 - (double)s->o.top_p) / (double)vocab * *sum;
+        least = (double)least > tail ? least : (float)tail;
     }
-    return c[chosen].id;
+    return kr_pick_heavy(s->picks, s->work, vocab, least);
 }
 
-static int32_t sample(krafla_sampler *s, float best)
+/* Steps 4 to 8.  The best token weighs 1, so that min_p is a weight too; to leave out what is below
+ * it before the nucleus is found comes to the same. */
+static int32_t sample(krafla_sampler *s, const float *logits, float best)
 {
-    const double p = (double)s->o.top_p;
-    const float least = s->o.min_p; /* the best token weighs 1 */
-    const bool nucleus = p > 0.0 && p < 1.0;
-    size_t n;
+    const float least = s->o.min_p > FLT_MIN ? s->o.min_p : FLT_MIN; /* never what weighs 0 */
+    const bool some = s->o.top_k > 0 && s->o.top_k < s->vocab;
     double sum;
-    if (s->o.top_k > 0 && s->o.top_k < s->vocab) {
-        n = (size_t)s->o.top_k;
-        pick_top_k(s, s->o.top_k);
-        sum = weigh_picks(s, n, best);
-        if (!nucleus)
-            n = keep_picks(s->picks, n, least);
-    } else {
-        /* All tokens below (1 - p) / vocab of the mass hold less than 1 - p of it together: the
-         * nucleus is among the others. */
-        sum = weigh_all(s, best);
-        const double tail = nucleus ? (1.0 - p) / (double)s->vocab * sum : 0.0;
-        n = keep_heavy(s, tail > (double)least ? tail : (double)least);
-    }
-    const struct candidate *c = nucleus ? pick_top_p(s->picks, &n, sum, p, least) : s->picks;
-    return draw(s, c, n);
+    size_t n =
+        some ? weigh_top_k(s, logits, best, least, &sum) : weigh_all(s, logits, best, least, &sum);
+    const struct kr_candidate *c =
+        has_nucleus(s) ? kr_pick_top_p(s->picks, &n, (double)s->o.top_p * sum) : s->picks;
+    return kr_pick_draw(c, n, next_uniform(s));
 }
 
 krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const int32_t *history,
@@ -393,24 +276,13 @@ krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const 
         return kr_fail(err, KRAFLA_E_ARGUMENT,
                        "krafla_sampler_next: %s is NULL: after a failed sync there are no logits",
                        logits ? "history" : "logits");
-    const bool penalties = s->o.repeat_penalty != 1.0f || s->o.presence_penalty != 0.0f ||
-                           s->o.frequency_penalty != 0.0f;
-    const bool greedy = s->o.temperature < coldest || s->o.top_k == 1;
-    if (penalties || s->o.n_logit_bias > 0 || !greedy) {
-        memcpy(s->logits, logits, (size_t)s->vocab * sizeof *logits);
-        logits = s->logits;
-    }
-    for (size_t i = 0; i < s->o.n_logit_bias; i++)
-        s->logits[s->bias[i].id] += s->bias[i].bias;
-    if (penalties) {
-        const krafla_status st = penalize(s, history, n, err);
-        if (st != KRAFLA_OK)
-            return st;
-    }
+    krafla_status st = adjust(s, &logits, history, n, err);
     int32_t best = -1;
-    const krafla_status st = find_best(logits, s->vocab, &best, err);
+    if (st == KRAFLA_OK)
+        st = find_best(s, logits, &best, err);
     if (st != KRAFLA_OK)
         return st;
-    *id = greedy ? best : sample(s, logits[best]);
+    const bool greedy = s->o.temperature < coldest || s->o.top_k == 1;
+    *id = greedy ? best : sample(s, logits, logits[best]);
     return KRAFLA_OK;
 }
