@@ -3,9 +3,10 @@
 
     python3 tools/convert_tokenizer.py ./SmolLM2-135M-Instruct/tokenizer.json smollm2.mlt
 
-tokenizer_config.json, generation_config.json and chat_template.jinja beside it, where they exist,
-give the BOS and EOS and the chat template; --chat names the template instead.  A tokenizer that
-the runtime would encode differently is refused, by the name of what it does not know.
+tokenizer_config.json, generation_config.json, config.json and chat_template.jinja beside it, where
+they exist, give the BOS and EOS and the chat template; --chat names the template instead.  A
+tokenizer that the runtime would encode differently is refused, by the name of what it does not
+know.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # The runtime's templates; runtime/core/chat_templates.c has the same, a test compares them.
-CHATS = ("chatml", "gemma", "llama2", "smollm", "zephyr")
+CHATS = (
+    *("chatml", "gemma", "llama2", "llama3", "qwen", "qwen3.5", "qwen3.5-nothink", "smollm"),
+    "zephyr",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
         return 130
+    for warning in result.warnings:
+        print(f"warning: {one_line(f'{args.source}: {warning}')}", file=sys.stderr)
     print(
         f"{args.output}: {result.pipeline.kind}, {len(result.tokens)} tokens, "
         f"{len(result.merges)} merges, bos {result.bos}{' (added)' if result.add_bos else ''}, "

@@ -51,7 +51,15 @@ def changed(name: str, change: Callable[[Json], object]) -> Json:
 REFUSED: dict[str, tuple[str, Callable[[Json], object]]] = {
     "WordPiece": ("gpt2", lambda s: s["model"].update(type="WordPiece")),
     "Unigram": ("llama", lambda s: s["model"].update(type="Unigram")),
-    "NFC": ("gpt2", lambda s: s.update(normalizer={"type": "NFC"})),
+    "NFC": ("llama", lambda s: s.update(normalizer={"type": "NFC"})),
+    "NFD": ("gpt2", lambda s: s.update(normalizer={"type": "NFD"})),
+    "Lowercase": (
+        "gpt2",
+        lambda s: s.update(
+            normalizer={"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}
+        ),
+    ),
+    "StripAccents": ("llama", lambda s: s.update(normalizer={"type": "StripAccents"})),
     "NFKC": ("llama", lambda s: s["normalizer"]["normalizers"].append({"type": "NFKC"})),
     "Whitespace": ("gpt2", lambda s: s.update(pre_tokenizer={"type": "Whitespace"})),
     "Regex": (
@@ -77,7 +85,7 @@ REFUSED: dict[str, tuple[str, Callable[[Json], object]]] = {
         "metaspace_first",
         lambda s: s["pre_tokenizer"].update(prepend_scheme=["first"]),
     ),
-    "ignore_merges": ("gpt2", lambda s: s["model"].update(ignore_merges=True)),
+    "ignore_merges": ("llama", lambda s: s["model"].update(ignore_merges=True)),
     "dropout": ("gpt2", lambda s: s["model"].update(dropout=0.1)),
     "end_of_word_suffix": ("gpt2", lambda s: s["model"].update(end_of_word_suffix="</w>")),
     "WordPiece decoder": ("gpt2", lambda s: s.update(decoder={"type": "WordPiece decoder"})),
@@ -159,6 +167,13 @@ def test_bos_eos_and_chat_come_from_the_files_beside_it(tmp_path: Path) -> None:
     assert header["chat"] == "gemma"
 
 
+def test_config_json_gives_the_ids_that_nothing_else_does(tmp_path: Path) -> None:
+    ids = {"bos_token_id": 5, "text_config": {"eos_token_id": [6, 7]}}
+    header = convert(tmp_path, load("gpt2"), config=ids)
+    assert isinstance(header, dict)
+    assert (header["bos_id"], header["eos_id"]) == (5, 6)
+
+
 def test_generation_config_gives_the_ids_that_the_tokenizer_config_does_not(tmp_path: Path) -> None:
     header = convert(tmp_path, load("gpt2"), generation_config={"eos_token_id": [7, 8]})
     assert isinstance(header, dict)
@@ -171,12 +186,34 @@ def test_the_command_line_names_the_chat_template(tmp_path: Path) -> None:
     assert header["chat"] == "zephyr"
 
 
-def test_special_tokens_that_only_the_config_knows_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+WARNED: dict[str, tuple[Json, Json]] = {
+    '711 "<extra>"': ({"added_tokens_decoder": {"711": {"content": "<extra>"}}}, {}),
+    "add_bos_token true": ({"add_bos_token": True}, {}),
+    "add_eos_token": ({"add_eos_token": True}, {}),
+    "truncation": ({}, {"truncation": {"max_length": 512}}),
+    "padding": ({}, {"padding": {"pad_id": 0}}),
+}
+
+
+@pytest.mark.parametrize("what", WARNED)
+def test_what_has_no_effect_is_said_in_a_warning(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = {"added_tokens_decoder": {"711": {"content": "<extra>"}}}
-    assert convert(tmp_path, load("gpt2"), tokenizer_config=config) == 1
-    assert '711 "<extra>"' in capsys.readouterr().err
+    config, change = WARNED[what]
+    header = convert(tmp_path, load("gpt2") | change, tokenizer_config=config)
+    assert isinstance(header, dict)
+    error = capsys.readouterr().err
+    assert error.startswith("warning: ")
+    assert what in error
+    assert error.count("\n") == 1
+
+
+def test_what_agrees_needs_no_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = load("llama")
+    tokens = {str(t["id"]): t for t in spec["added_tokens"]}
+    config = {"add_bos_token": True, "add_eos_token": False, "legacy": False}
+    convert(tmp_path, spec, tokenizer_config=config | {"added_tokens_decoder": tokens})
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -187,8 +224,14 @@ def test_special_tokens_that_only_the_config_knows_are_refused(
         {"added_tokens_decoder": [1]},
         {"added_tokens_decoder": {"x": {"content": "<|end|>"}}},
         {"added_tokens_decoder": {"0": None}},
+        {"added_tokens_decoder": {"5": {"content": "<extra>"}}},
+        {"added_tokens_decoder": {"5": {"content": "<|end|>"}}},
+        {"legacy": "yes"},
     ],
-    ids=["list", "object", "list of tokens", "no id", "no token"],
+    ids=[
+        *("list", "object", "list of tokens", "no id", "no token"),
+        *("a taken id", "another id", "legacy"),
+    ],
 )
 def test_a_config_that_makes_no_sense_is_an_error_and_no_traceback(
     config: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str]
