@@ -108,6 +108,10 @@ typedef struct krafla_session_options {
     int32_t kv_type;      /* KRAFLA_KV_F32, _F16 or _Q8 */
     int32_t all_logits;   /* 1: krafla_session_logits_at() may be asked */
     int32_t profile;      /* 1: krafla_session_profile() may be asked */
+    /* A model with linear layers (Qwen3.5) has a state that cannot be rewound.  In so many MiB at
+     * most, fewer if memory is short, copies of it are kept of the boundaries of turns and of
+     * positions spread over the timeline; 0: none. */
+    int32_t snapshot_mib;
 } krafla_session_options;
 
 /* Seconds of forward pass per stage since the session was created. */
@@ -122,21 +126,24 @@ krafla_status krafla_session_create(krafla_session **out, const krafla_model *m,
                                     const krafla_session_options *o, krafla_error *err);
 void krafla_session_free(krafla_session *s);
 
-/* Make the session hold exactly tokens[0..n), n >= 1: the common prefix is kept, the rest is
- * evaluated.  KRAFLA_E_CONTEXT if n is above the context, and tokens that do not exist, change
- * nothing; after KRAFLA_E_NUMERIC the session holds the part that was evaluated. */
+/* Make the session hold exactly tokens[0..n), n >= 1: the common prefix is kept (with linear layers
+ * up to the last snapshot of it), the rest is evaluated.  KRAFLA_E_CONTEXT if n is above the
+ * context, and tokens that do not exist, change nothing; after KRAFLA_E_NUMERIC the session holds
+ * the part that was evaluated. */
 krafla_status krafla_session_sync(krafla_session *s, const int32_t *tokens, size_t n,
                                   krafla_error *err);
-/* Tokens held; positions there are; threads used. */
+/* Tokens held; tokens that the last sync evaluated; positions there are; threads used. */
 size_t krafla_session_length(const krafla_session *s);
+size_t krafla_session_evaluated(const krafla_session *s);
 int32_t krafla_session_context(const krafla_session *s);
 int32_t krafla_session_threads(const krafla_session *s);
 
 /* Logits after the last token, [vocab]; NULL before the first sync and after one that failed on
  * the way.  Borrowed until the next sync or free. */
 const float *krafla_session_logits(const krafla_session *s);
-/* With all_logits: the logits after position pos, which the last step of the last sync (at
- * most n_batch positions) has evaluated.  Borrowed until the next call on this session. */
+/* With all_logits: the logits after position pos, which is the last one or one of those (at most
+ * n_batch) that the last step of the last sync has evaluated.  Borrowed until the next call on this
+ * session. */
 krafla_status krafla_session_logits_at(krafla_session *s, size_t pos, const float **logits,
                                        krafla_error *err);
 /* With profile: the seconds so far; else zeros. */
@@ -190,6 +197,19 @@ void krafla_chat_free(krafla_chat *c);
 krafla_status krafla_chat_turn(const krafla_chat *c, int32_t first, int32_t stopped,
                                const char *system, const char *user, int32_t *ids, size_t cap,
                                size_t *n_ids, krafla_error *err);
+
+typedef struct krafla_message {
+    const char *role; /* "system" or "developer", "user", "assistant" */
+    const char *content;
+} krafla_message;
+
+/* The ids of a whole conversation that ends with a message of the user, up to where the reply
+ * starts: the text that the model's own template makes of it.  As there, reasoning that ends
+ * with </think> is left out of earlier replies where the template does so, and what the
+ * template cannot say (two turns of the user in a row, a system message in the middle) is an
+ * error.  Message text never becomes a special token.  Same measuring rule as encode. */
+krafla_status krafla_chat_encode(const krafla_chat *c, const krafla_message *messages, size_t n,
+                                 int32_t *ids, size_t cap, size_t *n_ids, krafla_error *err);
 /* The ids with which the template itself ends a reply; borrowed until free. */
 size_t krafla_chat_stop_ids(const krafla_chat *c, const int32_t **ids);
 
@@ -227,6 +247,9 @@ typedef struct krafla_sampler_options {
 } krafla_sampler_options;
 
 void krafla_sampler_defaults(krafla_sampler_options *o);
+/* Set what the model's own configuration recommends (temperature, top_k, top_p, min_p,
+ * repeat_penalty as far as it does) and leave the rest. */
+void krafla_model_sampling(const krafla_model *m, krafla_sampler_options *o);
 /* Ids from 0 to vocab - 1 will be chosen, no others.  o may be NULL for the defaults. */
 krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
                                     const krafla_sampler_options *o, krafla_error *err);

@@ -133,8 +133,8 @@ static void test_templates_that_do_not_fit_are_refused(void)
                "have: use the template and the tokenizer of the model",
                err.message);
     EXPECT(krafla_chat_create(&c, tokenizer, "", &err) == KRAFLA_E_ARGUMENT && !c);
-    EXPECT_STR("chat template \"\" is not known, expected one of chatml, gemma, llama2, smollm, "
-               "zephyr",
+    EXPECT_STR("chat template \"\" is not known, expected one of chatml, gemma, llama2, llama3, "
+               "qwen, qwen3.5, qwen3.5-nothink, smollm, zephyr",
                err.message);
     const int32_t *ids;
     EXPECT(krafla_chat_create(&c, tokenizer, "llama2", &err) == KRAFLA_OK);

@@ -16,7 +16,7 @@ from krafla._select import check, ffi, library, text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -174,5 +174,29 @@ class Chat(Handle):
             return collect_ids(
                 lambda ids, cap, n, err: int(
                     lib.krafla_chat_turn(c, first, stopped, raw_system, raw, ids, cap, n, err)
+                )
+            )
+
+    def encode(self, messages: Iterable[Mapping[str, str]]) -> list[int]:
+        """Return the ids of a whole conversation, up to where the reply starts.
+
+        A message has a "role" ("system" or "developer", "user", "assistant") and a "content".
+        """
+        lib = library()
+        texts: list[Any] = []
+        for i, message in enumerate(messages, 1):
+            for key in ("role", "content"):
+                if not isinstance(message.get(key), str):
+                    raise KraflaArgumentError(f"message {i} has no {key} that is text")
+                raw = c_string(message[key], f"message {i}")
+                texts.append(ffi.new("char[]", raw))
+        n = len(texts) // 2
+        array = ffi.new("krafla_message[]", n)
+        for i in range(n):
+            array[i].role, array[i].content = texts[2 * i : 2 * i + 2]
+        with self._use() as c:
+            return collect_ids(
+                lambda ids, cap, n_ids, err: int(
+                    lib.krafla_chat_encode(c, array, n, ids, cap, n_ids, err)
                 )
             )
