@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: MIT
+"""The tokenizer of a GGUF file, as the tokenizer.json that it was made from.
+
+So that it becomes an .mlt by the same checks as every other (mlb/tokenizer).  Byte-level BPE has
+its merges in the file; SentencePiece has scores, from which they follow.
+
+    python3 tools/convert.py gguf model.gguf model.mlb --tokenizer model.mlt
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlb import VERSION, tokenizer
+from mlb.tokenizer import SPACE, Beside, Tokenizer, TokenizerError
+from mlb.tokenizer_pipeline import LLAMA3_REGEX, QWEN2_REGEX, QWEN3_5_REGEX, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mlb.gguf import Gguf
+
+Json = dict[str, Any]
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # tokenizer.ggml.token_type
+TYPES = range(NORMAL, BYTE + 1)
+MODELS = ("gpt2", "llama")
+END_KEYS = ("eos", "eot", "eom")  # tokens at which a reply ends: of text, turn and message
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """How a byte-level tokenizer prepares text."""
+
+    pre_tokenizer: Json
+    nfc: bool = False
+    ignore_merges: bool = False
+    add_bos: bool = False  # unless the file says otherwise
+
+
+def _byte_level(*, use_regex: bool) -> Json:
+    flags = {"add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
+    return {"type": "ByteLevel", **flags}
+
+
+def _split(regex: str) -> Json:
+    pattern = {"pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+    steps = [{"type": "Split", **pattern}, _byte_level(use_regex=False)]
+    return {"type": "Sequence", "pretokenizers": steps}
+
+
+LLAMA3 = Split(_split(LLAMA3_REGEX), ignore_merges=True, add_bos=True)
+QWEN2 = Split(_split(QWEN2_REGEX), nfc=True)
+DIGITS = {"type": "Digits", "individual_digits": True}
+# By tokenizer.ggml.pre.  That Qwen's text is normalized to NFC first is not in the file.
+SPLITS: Mapping[str, Split] = {
+    "gpt-2": Split(_byte_level(use_regex=True)),
+    "smollm": Split(
+        {"type": "Sequence", "pretokenizers": [DIGITS, _byte_level(use_regex=True)]},
+    ),
+    "llama-bpe": LLAMA3,
+    "llama3": LLAMA3,
+    "llama-v3": LLAMA3,
+    "qwen2": QWEN2,
+    "deepseek-r1-qwen": QWEN2,
+    "qwen35": Split(_split(QWEN3_5_REGEX), nfc=True),
+}
+
+
+class Vocabulary:
+    """The fields tokenizer.ggml.*, checked one against the other."""
+
+    def __init__(self, gguf: Gguf) -> None:
+        self.fields = gguf.fields
+        self.model = self.get("model", str, "")
+        if self.model not in MODELS:
+            raise self.fail("model", self.model, f"one of {', '.join(MODELS)}")
+        self.tokens: list[str] = self.get("tokens", list, [])
+        if not self.tokens or not all(isinstance(token, str) for token in self.tokens):
+            raise TokenizerError("tokenizer.ggml.tokens is no list of strings")
+        self.types = self.numbers("token_type", NORMAL)
+        for i, kind in enumerate(self.types):
+            if kind not in TYPES:
+                raise TokenizerError(f"tokenizer.ggml.token_type: {kind} of token {i} is unknown")
+            if self.tokens[i] in ("", f"[PAD{i}]"):  # a row without a token, whatever its type
+                self.types[i] = UNUSED
+
+    def fail(self, key: str, found: object, expected: str) -> TokenizerError:
+        """The error for a field."""
+        return TokenizerError(
+            f"tokenizer.ggml.{key}: expected {expected}, found {shown(found)}: this tokenizer is "
+            "not supported: convert the model's tokenizer.json instead"
+        )
+
+    def get(self, key: str, kind: type, default: Any) -> Any:
+        """A field of this type."""
+        value = self.fields.get(f"tokenizer.ggml.{key}", default)
+        if type(value) is not kind:
+            raise self.fail(key, str(value)[:100], f"a value of type {kind.__name__}")
+        return value
+
+    def numbers(self, key: str, default: int) -> list[Any]:
+        """A number for each token."""
+        values = self.fields.get(f"tokenizer.ggml.{key}", [])
+        found: list[Any] = values.tolist() if isinstance(values, np.ndarray) else []
+        if not found:
+            return [default] * len(self.tokens)
+        if len(found) != len(self.tokens):
+            raise self.fail(key, len(found), f"{len(self.tokens)} numbers")
+        return found
+
+    def id(self, key: str) -> int | None:
+        """The id of BOS, EOS and the like."""
+        value = self.fields.get(f"tokenizer.ggml.{key}_token_id")
+        return value if type(value) is int and 0 <= value < len(self.tokens) else None
+
+
+def _added(vocab: Vocabulary) -> list[Json]:
+    """The tokens that are matched as a whole; the file does not say what space they take."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return [
+        {"id": i, "content": _content(vocab, i), "special": kind != USER_DEFINED, **flags}
+        for i, kind in enumerate(vocab.types)
+        if kind in (CONTROL, USER_DEFINED, UNKNOWN)
+    ]
+
+
+def _content(vocab: Vocabulary, i: int) -> str:
+    """A token's spelling; llama.cpp writes Gemma's runs of the space sign as runs of spaces."""
+    text = vocab.tokens[i]
+    spaces = vocab.model == "llama" and vocab.types[i] == USER_DEFINED and not text.strip(" ")
+    return text.replace(" ", SPACE) if spaces else text
+
+
+def _spellings(vocab: Vocabulary) -> dict[str, int]:
+    """The model's vocabulary: every token but the unused, and those not spelled in bytes."""
+    found: dict[str, int] = {}
+    for i, kind in enumerate(vocab.types):
+        text = _content(vocab, i)
+        spelled = vocab.model == "llama" or kind == NORMAL or all("!" <= c <= "~" for c in text)
+        if kind == UNUSED or not spelled:
+            continue
+        if text in found:
+            raise TokenizerError(f"tokens {found[text]} and {i} are both {shown(text)}")
+        found[text] = i
+    return found
+
+
+def merges_of_scores(
+    spellings: Mapping[str, int], types: Sequence[int], scores: Sequence[float]
+) -> list[tuple[str, str]]:
+    """The merges that SentencePiece's scores come to, as the Hugging Face converters order them.
+
+    The best score goes first, of equal ones the longest left part, then the longest right one.  The
+    scores of user-defined tokens are lost (-1000); they go before all others, which have at most 0.
+    """
+    found: list[tuple[float, int, int, str, str]] = []
+    for text, i in spellings.items():
+        if types[i] not in (NORMAL, USER_DEFINED):
+            continue
+        score = 0.0 if types[i] == USER_DEFINED else scores[i]
+        cuts = ((text[:cut], text[cut:]) for cut in range(1, len(text)))
+        pairs = [(a, b) for a, b in cuts if a in spellings and b in spellings]
+        pairs.sort(key=lambda pair: (spellings[pair[0]], spellings[pair[1]]))
+        found += [(score, len(a), len(b), a, b) for a, b in pairs]
+    found.sort(key=lambda item: item[:3], reverse=True)
+    return [(a, b) for *_, a, b in found]
+
+
+def _byte_json(vocab: Vocabulary) -> Json:
+    """The parts of tokenizer.json that are a byte-level BPE's."""
+    name = vocab.get("pre", str, "")
+    if name not in SPLITS:
+        raise vocab.fail("pre", name, f"one of {', '.join(SPLITS)}")
+    split = SPLITS[name]
+    model = {"vocab": _spellings(vocab), "merges": vocab.get("merges", list, [])}
+    return {
+        "normalizer": {"type": "NFC"} if split.nfc else None,
+        "pre_tokenizer": split.pre_tokenizer,
+        "post_processor": _bos_template(vocab, default=split.add_bos),
+        "decoder": _byte_level(use_regex=True),
+        "model": {"type": "BPE", "ignore_merges": split.ignore_merges, **model},
+    }
+
+
+def _spm_json(vocab: Vocabulary) -> Json:
+    """The parts of tokenizer.json that are a SentencePiece BPE's."""
+    if vocab.get("pre", str, "default") != "default":
+        raise vocab.fail("pre", vocab.get("pre", str, ""), "default")
+    prefix = vocab.get("add_space_prefix", bool, default=True)
+    space = [{"type": "Replace", "pattern": {"String": " "}, "content": SPACE}]
+    back = [
+        {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+    ]
+    start = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    spellings = _spellings(vocab)
+    merges = merges_of_scores(spellings, vocab.types, vocab.numbers("scores", 0))
+    steps = [{"type": "Prepend", "prepend": SPACE}, *space] if prefix else space
+    return {
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": None,
+        "post_processor": _bos_template(vocab, default=True),
+        "decoder": {"type": "Sequence", "decoders": [*back, start] if prefix else back},
+        "model": {
+            "type": "BPE",
+            "unk_token": None,
+            "fuse_unk": True,
+            "byte_fallback": True,
+            "vocab": spellings,
+            "merges": [list(pair) for pair in merges],
+        },
+    }
+
+
+def _bos_template(vocab: Vocabulary, *, default: bool) -> Json | None:
+    if vocab.get("add_eos_token", bool, default=False):
+        raise vocab.fail("add_eos_token", found=True, expected="false")
+    bos = vocab.id("bos")
+    if bos is None or not vocab.get("add_bos_token", bool, default=default):
+        return None
+    text = vocab.tokens[bos]
+    sequence = {"Sequence": {"id": "A", "type_id": 0}}
+    return {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": text, "type_id": 0}}, sequence],
+        "pair": [sequence],
+        "special_tokens": {text: {"id": text, "ids": [bos], "tokens": [text]}},
+    }
+
+
+def tokenizer_json(gguf: Gguf) -> Json:
+    """The tokenizer.json of a file; without the rows that have no token."""
+    vocab = Vocabulary(gguf)
+    own = _byte_json(vocab) if vocab.model == "gpt2" else _spm_json(vocab)
+    return {"version": "1.0", "added_tokens": _added(vocab), **own}
+
+
+def end_ids(gguf: Gguf, vocab: int) -> tuple[int, ...]:
+    """The tokens below `vocab` at which a reply ends, whatever the tokenizer is."""
+    found = [gguf.fields.get(f"tokenizer.ggml.{key}_token_id") for key in END_KEYS]
+    return tuple(dict.fromkeys(i for i in found if type(i) is int and 0 <= i < vocab))
+
+
+def read(gguf: Gguf, chat_name: str | None) -> Tokenizer:
+    """The tokenizer of a file, checked like every other."""
+    vocab = Vocabulary(gguf)
+    ids = {f"{key}_token_id": vocab.id(key) for key in ("bos", "eos")}
+    provenance = {"converter": f"convert.py {VERSION}", "source": gguf.path.name}
+    made = tokenizer.from_json(tokenizer_json(gguf), Beside(generation=ids), provenance)
+    return dataclasses.replace(made, chat=chat_name)
