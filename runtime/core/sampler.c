@@ -13,6 +13,7 @@
 
 #include "error.h"
 #include "sampler_pick.h"
+#include "tokenizer.h"
 
 static const float coldest = 1e-4f; /* a temperature below counts as 0; its inverse is finite */
 
@@ -20,7 +21,8 @@ struct krafla_sampler {
     krafla_sampler_options o;
     int32_t vocab;
     uint64_t state;
-    krafla_logit_bias *bias;    /* [o.n_logit_bias] */
+    krafla_logit_bias *bias; /* [n_bias]: the caller's, then -infinity for ids without a token */
+    size_t n_bias;
     float *work;                /* [vocab]: logits after bias and penalties, then weights */
     struct kr_candidate *picks; /* [vocab] */
     uint32_t *counts;           /* [vocab], all 0 between calls */
@@ -94,11 +96,33 @@ static krafla_status check_bias(const krafla_sampler_options *o, int32_t vocab, 
     return KRAFLA_OK;
 }
 
+static size_t count_holes(const krafla_tokenizer *t, int32_t vocab)
+{
+    size_t n = 0;
+    for (int32_t id = 0; t && id < vocab; id++)
+        n += !kr_tokenizer_has(t, id);
+    return n;
+}
+
+static void copy_bias(krafla_sampler *s)
+{
+    for (size_t i = 0; i < s->o.n_logit_bias; i++)
+        s->bias[s->n_bias++] = s->o.logit_bias[i];
+    for (int32_t id = 0; s->o.tokenizer && id < s->vocab; id++)
+        if (!kr_tokenizer_has(s->o.tokenizer, id))
+            s->bias[s->n_bias++] = (krafla_logit_bias){id, -INFINITY};
+    s->o.logit_bias = NULL; /* the caller's again */
+    s->o.tokenizer = NULL;
+}
+
 /* All the sampler's arrays; false if there is no memory for one. */
 static bool allocate(krafla_sampler *s)
 {
     const size_t vocab = (size_t)s->vocab;
-    s->bias = calloc(s->o.n_logit_bias + 1, sizeof *s->bias);
+    size_t n_bias = count_holes(s->o.tokenizer, s->vocab);
+    if (!kr_size_add(&n_bias, n_bias, s->o.n_logit_bias))
+        return false;
+    s->bias = calloc(n_bias + 1, sizeof *s->bias);
     s->work = calloc(vocab, sizeof *s->work);
     s->picks = calloc(vocab, sizeof *s->picks);
     s->counts = calloc(vocab, sizeof *s->counts);
@@ -116,6 +140,8 @@ krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
     if (vocab < 1)
         return kr_fail(err, KRAFLA_E_ARGUMENT, "vocab is %d, expected 1 or more", (int)vocab);
     krafla_status st = check_options(o, err);
+    if (st == KRAFLA_OK && o->tokenizer && krafla_tokenizer_vocab(o->tokenizer) < vocab)
+        vocab = krafla_tokenizer_vocab(o->tokenizer); /* rows past it only pad the model */
     if (st == KRAFLA_OK)
         st = check_bias(o, vocab, err);
     if (st != KRAFLA_OK)
@@ -132,8 +158,7 @@ krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
         return kr_fail(err, KRAFLA_E_MEMORY, "out of memory for a sampler of %d tokens",
                        (int)vocab);
     }
-    for (size_t i = 0; i < o->n_logit_bias; i++)
-        s->bias[i] = o->logit_bias[i];
+    copy_bias(s);
     *out = s;
     return KRAFLA_OK;
 }
@@ -195,11 +220,11 @@ static krafla_status adjust(krafla_sampler *s, const float **logits, const int32
 {
     const bool penalties = s->o.repeat_penalty != 1.0f || s->o.presence_penalty != 0.0f ||
                            s->o.frequency_penalty != 0.0f;
-    if (!penalties && s->o.n_logit_bias == 0)
+    if (!penalties && s->n_bias == 0)
         return KRAFLA_OK;
     memcpy(s->work, *logits, (size_t)s->vocab * sizeof *s->work);
     *logits = s->work;
-    for (size_t i = 0; i < s->o.n_logit_bias; i++)
+    for (size_t i = 0; i < s->n_bias; i++)
         s->work[s->bias[i].id] += s->bias[i].bias;
     return penalties ? penalize(s, history, n, err) : KRAFLA_OK;
 }

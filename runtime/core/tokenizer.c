@@ -7,6 +7,7 @@
 #include "bpe.h"
 #include "chat_templates.h"
 #include "pretok.h"
+#include "tokenizer.h"
 #include "tokenizer_added.h"
 #include "utf8.h"
 
@@ -489,6 +490,14 @@ krafla_status krafla_tokenizer_encode(const krafla_tokenizer *t, const char *tex
     if (st == KRAFLA_OK)
         *n_ids = e.n;
     return st;
+}
+
+bool kr_tokenizer_has(const krafla_tokenizer *t, int32_t id)
+{
+    size_t bytes = 0;
+    if (id >= 0 && id < t->mlt.size)
+        kr_mlt_token(&t->mlt, id, &bytes);
+    return bytes > 0;
 }
 
 /* ---- decode ---- */

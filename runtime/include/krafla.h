@@ -243,6 +243,8 @@ typedef struct krafla_sampler_options {
     float frequency_penalty;             /* -2 to 2; 0: off */
     const krafla_logit_bias *logit_bias; /* [n_logit_bias], borrowed until create returns */
     size_t n_logit_bias;                 /* 0: logit_bias may be NULL */
+    const krafla_tokenizer *tokenizer;   /* only its tokens are chosen; borrowed until create
+                                            returns; NULL: every id */
     uint64_t seed;                       /* xorshift64*; 0 is taken as 1 */
 } krafla_sampler_options;
 
@@ -250,7 +252,8 @@ void krafla_sampler_defaults(krafla_sampler_options *o);
 /* Set what the model's own configuration recommends (temperature, top_k, top_p, min_p,
  * repeat_penalty as far as it does) and leave the rest. */
 void krafla_model_sampling(const krafla_model *m, krafla_sampler_options *o);
-/* Ids from 0 to vocab - 1 will be chosen, no others.  o may be NULL for the defaults. */
+/* Ids from 0 to vocab - 1 will be chosen, no others: with the model's vocab, give the tokenizer too,
+ * because a model may have rows without a token.  o may be NULL for the defaults. */
 krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
                                     const krafla_sampler_options *o, krafla_error *err);
 void krafla_sampler_free(krafla_sampler *s);
