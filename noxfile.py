@@ -42,6 +42,14 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def tokenizers(session: nox.Session) -> None:
+    """Compare every tokenizer on 10,000 texts; first: python scripts/fetch_tokenizers.py."""
+    env = {"KRAFLA_TEXTS": "10000"}
+    path = "tests/py/test_tokenizer_equality.py"
+    session.run(PYTHON, "-m", "pytest", "-q", path, *session.posargs, env=env)
+
+
+@nox.session
 def golden(session: nox.Session) -> None:
     """Compare the kept golden models with the numpy reference and every build."""
     session.run(PYTHON, "-m", "pytest", "-q", "tests/py", "-k", "golden", *session.posargs)

@@ -294,9 +294,14 @@ def fetch(name: str) -> None:
     print(f"{name}: {target.relative_to(ROOT)}")
 
 
+def names() -> tuple[str, ...]:
+    """Return the names of all tokenizers."""
+    return (*PUBLISHED, *BUILT)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Fetch the named tokenizers; all of them without names."""
-    known = (*PUBLISHED, *BUILT)
+    known = names()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tokenizer", nargs="*", help=f"any of {', '.join(known)}; default: all")
     args = parser.parse_args(argv)

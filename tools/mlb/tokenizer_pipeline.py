@@ -155,7 +155,7 @@ def _byte_nfc(root: Json) -> bool:
     """Tell whether text is normalized to NFC; no other normalizer is known."""
     steps = _normalizers(root)
     for step in steps:
-        if _type(step) != "NFC" or len(steps) > 1:
+        if _type(step) != "NFC":
             raise refusal("normalizer", step)
         fields("normalizer NFC", step, {"type": None})
     return bool(steps)

@@ -15,13 +15,35 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    processors,
+    trainers,
+)
 from tokenizers import pre_tokenizers as pre
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
+# As in the models' own files.
+LLAMA3_REGEX = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2_REGEX = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN3_5_REGEX = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 SPACE = "\u2581"
 UNK = "<unk>"
 BYTES = [f"<0x{b:02X}>" for b in range(256)]
@@ -83,8 +105,51 @@ def byte_level(*, digits: bool, full: bool) -> Tokenizer:
     return t
 
 
-def sentencepiece(prefix: str) -> Tokenizer:
-    """Llama's kind ("prepend"), Gemma's ("none") or with the Metaspace pre-tokenizer."""
+def split_by(regex: str, *, nfc: bool, whole: bool) -> Tokenizer:
+    """Llama 3's kind, or Qwen's with NFC; whole: some tokens are only found whole."""
+    t = Tokenizer(models.BPE())
+    if nfc:
+        t.normalizer = normalizers.NFC()
+    level = pre.ByteLevel(add_prefix_space=False, use_regex=False)
+    t.pre_tokenizer = pre.Sequence([pre.Split(Regex(regex), "isolated"), level])
+    trainer = trainers.BpeTrainer(
+        vocab_size=700, initial_alphabet=pre.ByteLevel.alphabet(), show_progress=False
+    )
+    t.train_from_iterator(sentences(), trainer)
+    spec = json.loads(t.to_str())
+    if whole:
+        spec["model"]["ignore_merges"] = True
+        vocab = spec["model"]["vocab"]
+        for token in ("Ġunmerged", "QQ", "123", "ĊĊĊ"):
+            vocab.setdefault(token, len(vocab))
+    t = Tokenizer.from_str(json.dumps(spec))
+    t.decoder = decoders.ByteLevel()
+    byte_level = processors.ByteLevel(trim_offsets=False)
+    begin = processors.TemplateProcessing(
+        single="<s> $A",
+        pair="<s> $A <s>:1 $B:1",
+        special_tokens=[("<s>", len(spec["model"]["vocab"]))],
+    )
+    t.post_processor = byte_level if nfc else processors.Sequence([byte_level, begin])
+    t.add_special_tokens([AddedToken("<s>", normalized=False)])
+    t.add_tokens([*added(normalized=True), *accented()])
+    return t
+
+
+def accented() -> list[AddedToken]:
+    """Added tokens that NFC spells otherwise."""
+    return [
+        AddedToken("<e\u0301>", normalized=False),
+        AddedToken("<a\u0302\u0323>", normalized=True),
+        AddedToken("\u0327", normalized=True),
+    ]
+
+
+def sentencepiece(prefix: str, *, tab: bool = False) -> Tokenizer:
+    """Llama's kind ("prepend"), Gemma's ("none") or with the Metaspace pre-tokenizer.
+
+    tab: like Gemma 2's, with a tab in the place of its byte token and no pre-tokenizer.
+    """
     trained = Tokenizer(models.BPE(unk_token=UNK, fuse_unk=True, byte_fallback=True))
     trained.pre_tokenizer = pre.Metaspace(SPACE, "never" if prefix == "none" else "always")
     trainer = trainers.BpeTrainer(
@@ -100,6 +165,10 @@ def sentencepiece(prefix: str) -> Tokenizer:
     merges = [(SPACE, SPACE), (SPACE * 2, SPACE * 2), *map(tuple, model["merges"])]
     merges.append(("!", SPACE + "the"))
     vocab = model["vocab"]
+    if tab:
+        vocab["\t\t"] = vocab["\t"]
+        vocab["\t"] = vocab.pop("<0x09>")
+        merges.append(("\t", "\t"))
     for left, right in merges:
         vocab.setdefault(left + right, len(vocab))
     t = Tokenizer(models.BPE(vocab, merges, unk_token=UNK, fuse_unk=True, byte_fallback=True))
@@ -108,7 +177,8 @@ def sentencepiece(prefix: str) -> Tokenizer:
     back = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
     if prefix == "none":
         t.normalizer = replace
-        t.pre_tokenizer = pre.Split(" ", "merged_with_previous")
+        if not tab:
+            t.pre_tokenizer = pre.Split(" ", "merged_with_previous")
         t.decoder = decoders.Sequence(back)
     else:
         t.decoder = decoders.Sequence([*back, decoders.Strip(" ", 1, 0)])
@@ -132,6 +202,10 @@ def main() -> int:
         "gemma": sentencepiece("none"),
         "metaspace_always": sentencepiece("always"),
         "metaspace_first": sentencepiece("first"),
+        "gemma2": sentencepiece("none", tab=True),
+        "llama3": split_by(LLAMA3_REGEX, nfc=False, whole=True),
+        "qwen2": split_by(QWEN2_REGEX, nfc=True, whole=False),
+        "qwen3_5": split_by(QWEN3_5_REGEX, nfc=True, whole=True),
     }
     for name, tokenizer in kinds.items():
         tokenizer.save(str(HERE / f"{name}.json"), pretty=False)
