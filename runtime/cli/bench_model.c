@@ -17,6 +17,7 @@ enum {
     FILL_STEP = 512,  /* tokens of a long prompt between two looks at Ctrl-C */
     DECODE_SLICE = 8, /* tokens between two readings of memory: about 10 % of the time */
     WARM_UP_TOKENS = 2,
+    SINGLE = 5, /* last matrices that are for the last token: wo, gate, up, down, classifier */
 };
 
 /* Memory of the probe: as much as the weights, but not a whole big model again. */
@@ -47,28 +48,31 @@ struct samples {
 /* ---- what a test costs -------------------------------------------------------------------- */
 
 /* Multiplications of all matrix products of a prompt of n tokens by type.  The last layer computes
- * only K and V (and Q) for the tokens before the last one: nobody reads the rest (forward.c). */
+ * only its inputs for the tokens before the last one: nobody reads the rest (forward.c). */
 static void prompt_macs(const krafla_model *m, size_t n, uint64_t macs[2])
 {
     macs[KERN_Q8] = macs[KERN_Q4] = 0;
-    const size_t matrices = kr_model_matrices(m);
-    const size_t first_single = matrices - 1 - KR_LAYER_MATRICES + 3; /* wo of the last layer */
-    for (size_t i = 0; i < matrices; i++) {
-        const struct kern_matrix *w = kr_model_matrix(m, i);
+    const size_t first_single = m->matrices - SINGLE;
+    for (size_t i = 0; i < m->matrices; i++) {
+        const struct kern_matrix *w = m->matrix[i].w;
         macs[w->wtype] += (uint64_t)w->rows * w->k * (i < first_single ? n : 1);
     }
 }
 
-/* Bytes of K and V that the token at position pos reads. */
+/* Bytes of K and V, and of the linear layers' states, that the token at position pos reads. */
 static uint64_t cache_bytes(const struct run *r, size_t pos)
 {
     const struct kr_mlb *m = &r->model->file;
+    const struct kr_linear *n = &m->linear;
+    const uint64_t state = (uint64_t)n->values * (uint64_t)n->k_dim * sizeof(float);
     uint64_t positions = 0;
     for (size_t i = 0; i < (size_t)m->n_layers; i++) {
+        if (m->layers[i].linear)
+            continue;
         const size_t window = m->layers[i].local ? (size_t)m->window : SIZE_MAX;
         positions += pos + 1 < window ? pos + 1 : window;
     }
-    return positions * r->position_bytes;
+    return positions * r->position_bytes + (uint64_t)m->n_linear * state;
 }
 
 /* ---- one test -------------------------------------------------------------------------------- */
@@ -288,7 +292,7 @@ static int measure_all(struct bench_model_result *out, struct run *r)
     }
     console_progress("%s", "");
     out->peak_name = r->peak_name;
-    out->position_bytes = r->position_bytes * (uint64_t)r->model->file.n_layers;
+    out->position_bytes = r->position_bytes * (uint64_t)r->model->file.n_attention;
     free(s);
     return code;
 }

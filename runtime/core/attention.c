@@ -19,7 +19,7 @@ struct attention {
     size_t layer;
     size_t first;           /* first token that needs its output */
     size_t head_dim, group; /* query heads per KV head */
-    size_t q_dim, kv_dim;
+    size_t q_dim;
     size_t groups;   /* of tokens */
     size_t segments; /* when split by segments: how many */
     size_t segment0; /* and the first */
@@ -73,7 +73,7 @@ static void attend(const struct attention *a, size_t t0, size_t t1, size_t head,
         spans[n].pos0 = s.pos0 > base ? s.pos0 - base : 0;
         spans[n++].pos1 = s.pos1 - base < KERN_SEGMENT ? s.pos1 - base : KERN_SEGMENT;
     }
-    const size_t stride = a->q_dim + 2 * a->kv_dim;
+    const size_t stride = f->qkv_stride;
     const struct kern_queries in = {.q = f->qkv + first * stride + head * a->group * a->head_dim,
                                     .q_stride = stride,
                                     .tokens = n,
@@ -82,7 +82,7 @@ static void attend(const struct attention *a, size_t t0, size_t t1, size_t head,
                                     .scale = f->m->attn_scale,
                                     .cap = f->m->attn_cap};
     const struct kern_parts out = part(a, slot + (first - t0), segment - segment0);
-    const struct kern_kv kv = kr_kvcache_at(f->kv, a->layer, head, segment);
+    const struct kern_kv kv = kr_kvcache_at(f->kv, f->m->layers[a->layer].index, head, segment);
     kern_attend(&out, &in, &kv, f->attend + thread * f->attend_stride);
 }
 
@@ -145,7 +145,6 @@ void kr_attention(struct kr_forward *f, const struct kr_step *s, size_t layer, s
         .head_dim = head_dim,
         .group = (size_t)(m->n_heads / m->n_kv_heads),
         .q_dim = (size_t)m->n_heads * head_dim,
-        .kv_dim = heads * head_dim,
     };
     const size_t tokens = s->cols - first;
     const struct kern_span last = span(&a, s->cols - 1);

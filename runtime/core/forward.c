@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT */
 #include "forward.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
@@ -15,7 +16,7 @@ enum {
     CHUNK_WORK = 1 << 21,  /* multiplications, 1 MB of Q4: what a run may wait for in its end */
     FFN_ROWS = KERN_BLOCK, /* hidden rows per inner step of a batch: gate and up stay in cache */
     MANY_TOKENS = 8,       /* from here on norms and RoPE are worth the pool */
-    MAX_PARTS = 3,         /* matrices of one dispatch */
+    MAX_PARTS = 4,         /* matrices of one dispatch */
 };
 
 /* ---- time ------------------------------------------------------------------------------- */
@@ -32,7 +33,7 @@ static void end_stage(struct kr_forward *f, enum kr_stage stage)
 
 /* ---- matrix products ---------------------------------------------------------------------- */
 
-/* Up to three matrices of the same k applied to the same activations. */
+/* Some matrices of the same k applied to the same activations. */
 struct products {
     const struct kern_matrix *w[MAX_PARTS];
     float *dst[MAX_PARTS]; /* [cols][dst_stride] */
@@ -40,6 +41,7 @@ struct products {
     const void *acts;
     size_t dst_stride, cols;
     size_t panels, chunks; /* of all matrices together */
+    float cap;             /* soft cap of the results, or 0 */
 };
 
 static size_t panels_of(const struct kern_matrix *w)
@@ -60,7 +62,10 @@ static void product_chunk(void *arg, size_t chunk, size_t thread)
         if (first < last) {
             const size_t row0 = (first - base) * PANEL;
             const size_t row1 = last == end ? w->rows : (last - base) * PANEL;
-            kern_matmul(p->dst[i] + row0, p->dst_stride, w, p->acts, p->cols, row0, row1);
+            float *dst = p->dst[i] + row0;
+            kern_matmul(dst, p->dst_stride, w, p->acts, p->cols, row0, row1);
+            for (size_t c = 0; p->cap > 0.0f && c < p->cols; c++)
+                kern_softcap(dst + c * p->dst_stride, row1 - row0, p->cap);
         }
         base = end;
     }
@@ -90,6 +95,20 @@ static void multiply(struct kr_forward *f, struct products *p)
 
 /* ---- by token ------------------------------------------------------------------------------- */
 
+/* By bits, two at a time (n is even): adding one to an exponent of all ones, which infinities and NaNs
+ * have, carries into the sign's place. */
+static bool all_finite(const float *x, size_t n)
+{
+    const uint64_t exponents = UINT64_C(0x7f8000007f800000), ones = UINT64_C(0x0080000000800000);
+    uint64_t carries = 0;
+    for (size_t i = 0; i < n; i += 2) {
+        uint64_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        carries |= (bits & exponents) + ones;
+    }
+    return (carries & UINT64_C(0x8000000080000000)) == 0;
+}
+
 /* What the functions of this section know about the step. */
 struct by_token {
     struct kr_forward *f;
@@ -99,6 +118,7 @@ struct by_token {
     size_t first; /* tokens [first, cols) are alive; the buffers' rows stay where they are */
     const float *post_norm; /* of the block that has just ended, or NULL */
     const float *next_norm; /* in front of the next block */
+    bool *bad; /* [cols]: not finite any more.  Quantization may lose a NaN: nothing else may */
 };
 
 static void each_token(const struct by_token *b, kr_chunk_fn *fn)
@@ -122,18 +142,20 @@ static void embed_token(void *arg, size_t t, size_t thread)
 {
     const struct by_token *b = arg;
     struct kr_forward *f = b->f;
-    const size_t dim = (size_t)f->m->dim, head_dim = (size_t)f->m->head_dim;
+    const size_t dim = (size_t)f->m->dim, rotary = (size_t)f->m->rotary_dim;
+    const float scale[2] = {f->m->rope_scale, 1.0f};
     const uint32_t pos = (uint32_t)(b->s->pos + t);
 
     kern_embed(f->x + t * dim, &f->m->embed, (size_t)b->s->tokens[t], f->m->embed_scale);
     const float *const freq[2] = {f->m->rope_freq, f->m->rope_freq_local};
     for (size_t i = 0; i < 2 && freq[i]; i++)
-        kern_rope_angles(f->cs[i] + t * head_dim, f->sn[i] + t * head_dim, freq[i], head_dim / 2,
-                         pos, 1.0f);
+        kern_rope_angles(f->cs[i] + t * rotary, f->sn[i] + t * rotary, freq[i], rotary / 2, pos,
+                         scale[i]);
+    b->bad[t] = !all_finite(f->x + t * dim, dim);
     norm_token(b, t, thread);
 }
 
-/* Norm each head of q and k, turn them by the position, store k and v. */
+/* Add the biases, norm each head of q and k, turn them by the position, store k and v. */
 static void store_token(void *arg, size_t t, size_t thread)
 {
     (void)thread;
@@ -142,33 +164,55 @@ static void store_token(void *arg, size_t t, size_t thread)
     const struct kr_layer *l = b->layer;
     const size_t head_dim = (size_t)f->m->head_dim, pos = b->s->pos + t;
     const size_t heads = (size_t)f->m->n_heads, kv_heads = (size_t)f->m->n_kv_heads;
-    float *q = f->qkv + t * (heads + 2 * kv_heads) * head_dim;     /* [heads][head_dim] */
+    float *q = f->qkv + t * f->qkv_stride;                         /* [heads][head_dim] */
     float *k = q + heads * head_dim, *v = k + kv_heads * head_dim; /* [kv_heads][head_dim] */
 
+    if (l->bq) {
+        kern_add(q, l->bq, heads * head_dim);
+        kern_add(k, l->bk, kv_heads * head_dim);
+        kern_add(v, l->bv, kv_heads * head_dim);
+    }
     for (size_t h = 0; l->q_norm && h < heads; h++)
         kern_rmsnorm(q + h * head_dim, q + h * head_dim, l->q_norm, head_dim, f->m->norm_eps);
     for (size_t h = 0; l->k_norm && h < kv_heads; h++)
         kern_rmsnorm(k + h * head_dim, k + h * head_dim, l->k_norm, head_dim, f->m->norm_eps);
-
-    const size_t base = l->local && f->m->rope_freq_local;
-    const float *cs = f->cs[base] + t * head_dim, *sn = f->sn[base] + t * head_dim;
-    kern_rope(q, heads, head_dim, head_dim, cs, sn);
-    kern_rope(k, kv_heads, head_dim, head_dim, cs, sn);
-
+    if (l->rope) {
+        const size_t base = l->local && f->m->rope_freq_local, rotary = (size_t)f->m->rotary_dim;
+        const float *cs = f->cs[base] + t * rotary, *sn = f->sn[base] + t * rotary;
+        kern_rope(q, heads, head_dim, rotary, cs, sn);
+        kern_rope(k, kv_heads, head_dim, rotary, cs, sn);
+    }
     for (size_t h = 0; h < kv_heads; h++) {
-        const struct kern_kv kv = kr_kvcache_at(f->kv, b->index, h, pos / KERN_SEGMENT);
+        const struct kern_kv kv = kr_kvcache_at(f->kv, l->index, h, pos / KERN_SEGMENT);
         kern_kv_store(&kv, pos % KERN_SEGMENT, k + h * head_dim, v + h * head_dim);
     }
 }
 
-static void quantize_att_token(void *arg, size_t i, size_t thread)
+static void delta_token(void *arg, size_t t, size_t thread)
+{
+    (void)thread;
+    const struct by_token *b = arg;
+    kr_delta_token(b->f, b->s, b->layer, t);
+}
+
+/* acts_att[i] = quantize(gated output) of the i-th token alive                 [q_dim or values] */
+static void mixed_token(void *arg, size_t i, size_t thread)
 {
     (void)thread;
     const struct by_token *b = arg;
     struct kr_forward *f = b->f;
-    const size_t q_dim = (size_t)f->m->n_heads * (size_t)f->m->head_dim;
-    kern_quantize(f->acts_att, q_dim, b->s->cols - b->first, i, i + 1, 0, q_dim / KERN_BLOCK,
-                  f->att + (b->first + i) * q_dim, q_dim);
+    const struct kr_layer *l = b->layer;
+    const size_t t = b->first + i, width = l->wo.k;
+    const float *out = f->att + t * width;
+    b->bad[t] |= !all_finite(out, width);
+    if (l->linear) {
+        out = kr_delta_output(f, l, t);
+    } else if (l->wg.data) {
+        const float *gate = f->qkv + (t + 1) * f->qkv_stride - width; /* the last of a row */
+        kern_sigmoid_mul(f->att + t * width, out, gate, width);
+    }
+    kern_quantize(f->acts_att, width, b->s->cols - b->first, i, i + 1, 0, width / KERN_BLOCK, out,
+                  width);
 }
 
 /* x += post_norm(y), then on to the next block's input. */
@@ -181,6 +225,7 @@ static void residual_token(void *arg, size_t i, size_t thread)
     if (b->post_norm)
         kern_rmsnorm(y, y, b->post_norm, dim, f->m->norm_eps);
     kern_add(f->x + t * dim, y, dim);
+    b->bad[t] |= !all_finite(f->x + t * dim, dim);
     if (b->next_norm)
         norm_token(b, t, thread);
 }
@@ -229,19 +274,37 @@ static void gate_and_up(struct kr_forward *f, const struct kr_layer *layer, size
 
 /* ---- a layer -------------------------------------------------------------------------------- */
 
-static void qkv(struct by_token *b)
+/* Queries, keys and values; K and V stored. */
+static void attention_inputs(struct by_token *b)
 {
     struct kr_forward *f = b->f;
     const struct kr_layer *l = b->layer;
-    float *q = f->qkv, *k = q + l->wq.rows, *v = k + l->wk.rows;
-    struct products p = {.w = {&l->wq, &l->wk, &l->wv}, /* [rows][dim] */
-                         .dst = {q, k, v},
-                         .parts = 3,
+    float *q = f->qkv, *k = q + l->wq.rows, *v = k + l->wk.rows, *gate = v + l->wv.rows;
+    struct products p = {.w = {&l->wq, &l->wk, &l->wv, &l->wg}, /* [rows][dim] */
+                         .dst = {q, k, v, gate},
+                         .parts = l->wg.data ? 4 : 3,
                          .acts = f->acts_x,
-                         .dst_stride = (size_t)l->wq.rows + l->wk.rows + l->wv.rows,
+                         .dst_stride = f->qkv_stride,
                          .cols = b->s->cols};
     multiply(f, &p);
     each_token(b, store_token);
+}
+
+/* The same of a linear layer, which needs all tokens for its state. */
+static void linear_inputs(struct by_token *b)
+{
+    struct kr_forward *f = b->f;
+    const struct kr_layer *l = b->layer;
+    float *in = f->qkv, *z = in + l->wqkv.rows, *strength = z + l->wz.rows;
+    float *decay = strength + l->wb.rows;
+    struct products p = {.w = {&l->wqkv, &l->wz, &l->wb, &l->wa}, /* [rows][dim] */
+                         .dst = {in, z, strength, decay},
+                         .parts = 4,
+                         .acts = f->acts_x,
+                         .dst_stride = f->delta.stride,
+                         .cols = b->s->cols};
+    multiply(f, &p);
+    each_token(b, delta_token);
 }
 
 /* y[i] = w acts[i] for the tokens alive                                               [dim] */
@@ -256,24 +319,34 @@ static void project(struct by_token *b, const struct kern_matrix *w, const void 
     multiply(b->f, &p);
 }
 
-/* x -> x + wo attention(norm(x)) -> x + down (act(gate norm(x)) * up norm(x)).  acts_x holds the
+/* x -> x + wo mix(norm(x)) -> x + down (act(gate norm(x)) * up norm(x)).  acts_x holds the
  * quantized attn_norm(x) before, and the next layer's after. */
 static void layer_step(struct by_token *b, const float *next_layer_norm)
 {
     struct kr_forward *f = b->f;
     const struct kr_layer *l = b->layer;
 
-    qkv(b);
+    if (l->linear)
+        linear_inputs(b);
+    else
+        attention_inputs(b);
     end_stage(f, KR_STAGE_QKV);
 
+    if (l->linear) {
+        kr_delta_mix(f, b->s, l);
+        /* Every element of the state is in the last token's output. */
+        const size_t newest = b->s->cols - 1, width = l->wo.k;
+        b->bad[newest] |= !all_finite(f->att + newest * width, width);
+    }
     const bool last = b->index + 1 == (size_t)f->m->n_layers;
     if (last) /* nobody reads the other tokens any more */
         b->first = b->s->first_needed;
     if (b->first == b->s->cols)
         return;
 
-    kr_attention(f, b->s, b->index, b->first);
-    each_token(b, quantize_att_token);
+    if (!l->linear)
+        kr_attention(f, b->s, b->index, b->first);
+    each_token(b, mixed_token);
     end_stage(f, KR_STAGE_ATTENTION);
 
     project(b, &l->wo, f->acts_att);
@@ -292,40 +365,45 @@ static void layer_step(struct by_token *b, const float *next_layer_norm)
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
-/* By bits: every exponent of infinities and NaNs is all ones. */
-static bool all_finite(const float *x, size_t n)
+/* layers: how many are done, the one in question included. */
+static krafla_status check_finite(const struct by_token *b, size_t layers, krafla_error *err)
 {
-    uint32_t bad = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
-    }
-    return !bad;
+    const struct kr_step *s = b->s;
+    size_t t = 0;
+    while (t < s->cols && !b->bad[t])
+        t++;
+    if (t == s->cols)
+        return KRAFLA_OK;
+    char where[32] = "the embedding"; /* or "layer 65535" */
+    if (layers > 0)
+        snprintf(where, sizeof where, "layer %zu", layers - 1);
+    return kr_fail(err, KRAFLA_E_NUMERIC,
+                   "%s computed infinity or NaN for the token at position %zu (id %d): the model's "
+                   "weights are damaged or overflow; convert it again, and delete its pack cache "
+                   "(.pk*) if it has one",
+                   where, s->pos + t, s->tokens[t]);
 }
 
 krafla_status kr_forward_step(struct kr_forward *f, const struct kr_step *s, krafla_error *err)
 {
     const struct kr_mlb *m = f->m;
     const size_t dim = (size_t)m->dim, layers = (size_t)m->n_layers;
-    struct by_token b = {.f = f, .s = s, .next_norm = m->layers[0].attn_norm};
+    bool bad[KERN_MAX_COLS];
+    struct by_token b = {.f = f, .s = s, .next_norm = m->layers[0].attn_norm, .bad = bad};
     f->mark = f->profile ? kr_clock_seconds() : 0;
 
     each_token(&b, embed_token);
     end_stage(f, KR_STAGE_OTHER);
+    krafla_status st = check_finite(&b, 0, err);
 
-    for (size_t i = 0; i < layers; i++) {
+    for (size_t i = 0; i < layers && st == KRAFLA_OK; i++) {
         b.layer = &m->layers[i];
         b.index = i;
         layer_step(&b, i + 1 < layers ? m->layers[i + 1].attn_norm : NULL);
-        if (b.first < s->cols && !all_finite(f->x + (s->cols - 1) * dim, dim))
-            return kr_fail(
-                err, KRAFLA_E_NUMERIC,
-                "layer %zu computed infinity or NaN for the token at position %zu (id "
-                "%d): the model's weights are damaged or overflow; convert it again, and "
-                "delete its pack cache (.pk*) if it has one",
-                i, s->pos + s->cols - 1, s->tokens[s->cols - 1]);
+        st = check_finite(&b, i + 1, err);
     }
+    if (st != KRAFLA_OK)
+        return st;
     for (size_t i = 0; b.first + i < s->cols; i++)
         kern_rmsnorm(f->y + i * dim, f->x + (b.first + i) * dim, m->out_norm, dim, m->norm_eps);
     end_stage(f, KR_STAGE_OTHER);
@@ -342,33 +420,42 @@ void kr_forward_logits(struct kr_forward *f, size_t row, size_t n, float *logits
                          .parts = 1,
                          .acts = f->acts_x,
                          .dst_stride = (size_t)f->m->vocab,
-                         .cols = n};
+                         .cols = n,
+                         .cap = f->m->logit_cap};
     multiply(f, &p);
     end_stage(f, KR_STAGE_CLASSIFIER);
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
 }
 
 void kr_forward_lay_out(struct kr_forward *f, struct kr_arena *a, size_t n_ctx)
 {
     const struct kr_mlb *m = f->m;
     const size_t dim = (size_t)m->dim, hidden = (size_t)m->hidden_dim, t = f->batch;
-    const size_t head_dim = (size_t)m->head_dim, kv_heads = (size_t)m->n_kv_heads;
-    const size_t q_dim = (size_t)m->n_heads * head_dim, kv_dim = kv_heads * head_dim;
+    const size_t head_dim = (size_t)m->head_dim, rotary = (size_t)m->rotary_dim;
+    const size_t q_dim = (size_t)m->n_heads * head_dim, kv_dim = (size_t)m->n_kv_heads * head_dim;
+    const size_t mixed = larger(q_dim, (size_t)m->linear.values);
     const size_t threads = kr_pool_threads(f->pool);
     f->segments = (n_ctx + KERN_SEGMENT - 1) / KERN_SEGMENT;
-    f->ffn_stride = 2 * (hidden > FFN_ROWS * t ? hidden : FFN_ROWS * t);
+    f->ffn_stride = 2 * larger(hidden, FFN_ROWS * t);
+    f->qkv_stride = q_dim + 2 * kv_dim + (m->attn_gate ? q_dim : 0);
+    kr_delta_lay_out(&f->delta, m, a, t);
 
     /* The counts are the file's, the sizes are bounded: no product wraps unnoticed. */
     const size_t column = t * sizeof(float);
     f->x = kr_arena_take(a, dim, column);
     f->y = kr_arena_take(a, dim, column);
-    f->qkv = kr_arena_take(a, q_dim + 2 * kv_dim, column);
-    f->att = kr_arena_take(a, q_dim, column);
+    f->qkv = kr_arena_take(a, larger(f->qkv_stride, f->delta.stride), column);
+    f->att = kr_arena_take(a, mixed, column);
     for (size_t i = 0; i < 2; i++) {
-        f->cs[i] = kr_arena_take(a, head_dim, column);
-        f->sn[i] = kr_arena_take(a, head_dim, column);
+        f->cs[i] = kr_arena_take(a, rotary, column);
+        f->sn[i] = kr_arena_take(a, rotary, column);
     }
     f->acts_x = kr_arena_take(a, kern_acts_bytes(dim, t), 1);
-    f->acts_att = kr_arena_take(a, kern_acts_bytes(q_dim, t), 1);
+    f->acts_att = kr_arena_take(a, kern_acts_bytes(mixed, t), 1);
     f->acts_hidden = kr_arena_take(a, kern_acts_bytes(hidden, t), 1);
 
     f->norm = kr_arena_take(a, dim, threads * sizeof(float));

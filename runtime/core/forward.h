@@ -8,6 +8,7 @@
 #define KR_FORWARD_H
 
 #include "arena.h"
+#include "deltanet.h"
 #include "kvcache.h"
 #include "model.h"
 #include "threads.h"
@@ -36,12 +37,14 @@ struct kr_forward {
 
     float *x; /* [T][dim]                residual stream */
     float *y; /* [T][dim]                output of wo and down; after a step: normed hidden state */
-    float *qkv;   /* [T][q_dim + 2 kv_dim] */
-    float *att;   /* [T][q_dim]              attention output */
-    float *cs[2]; /* [T][head_dim]           RoPE angles: global and local base */
+    float *qkv;   /* [T][qkv_stride]        q, k, v, gate; of a linear layer [T][delta.stride] */
+    float *att;   /* [T][q_dim]             attention output; of a linear layer [T][values] */
+    float *cs[2]; /* [T][rotary_dim]        RoPE angles: global and local base */
     float *sn[2];
+    size_t qkv_stride;
+    struct kr_delta delta;
     void *acts_x;      /* quantized, k = dim */
-    void *acts_att;    /* k = q_dim */
+    void *acts_att;    /* k = q_dim or values */
     void *acts_hidden; /* k = hidden_dim */
 
     float *norm; /* [threads][dim]         a normed token on its way to acts_x */
@@ -71,8 +74,8 @@ struct kr_step {
 void kr_forward_lay_out(struct kr_forward *f, struct kr_arena *a, size_t n_ctx);
 
 /* Run the step: K and V of all its tokens are in the cache afterwards, and the normed hidden
- * state of token first_needed + i in row i of f->y.  KRAFLA_E_NUMERIC names the layer whose
- * output is not finite. */
+ * state of token first_needed + i in row i of f->y.  KRAFLA_E_NUMERIC names the layer and the first
+ * token that is not finite any more. */
 krafla_status kr_forward_step(struct kr_forward *f, const struct kr_step *s, krafla_error *err);
 
 /* logits[n][vocab] of rows [row, row + n) of f->y, n <= max(1, batch). */

@@ -5,6 +5,8 @@
  * SPDX-License-Identifier: MIT */
 #include "model.h"
 
+#include <float.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,46 +48,55 @@ static void copy_vector(struct kr_arena *a, const float **v, size_t n)
 
 static void copy_vectors(struct kr_arena *a, struct kr_mlb *f)
 {
-    const size_t dim = (size_t)f->dim, head_dim = (size_t)f->head_dim;
-    copy_vector(a, &f->rope_freq, head_dim / 2);
-    copy_vector(a, &f->rope_freq_local, head_dim / 2);
+    copy_vector(a, &f->rope_freq, (size_t)f->rotary_dim / 2);
+    copy_vector(a, &f->rope_freq_local, (size_t)f->rotary_dim / 2);
     for (int32_t i = 0; i < f->n_layers; i++) {
-        struct kr_layer *l = &f->layers[i];
-        copy_vector(a, &l->attn_norm, dim);
-        copy_vector(a, &l->q_norm, head_dim);
-        copy_vector(a, &l->k_norm, head_dim);
-        copy_vector(a, &l->attn_post_norm, dim);
-        copy_vector(a, &l->ffn_norm, dim);
-        copy_vector(a, &l->ffn_post_norm, dim);
+        struct kr_tensor tensors[KR_LAYER_TENSORS];
+        const size_t n = kr_mlb_layer_tensors(f, &f->layers[i], tensors);
+        for (const struct kr_tensor *t = tensors; t < tensors + n; t++)
+            if (t->vector)
+                copy_vector(a, t->vector, (size_t)t->k);
     }
-    copy_vector(a, &f->out_norm, dim);
+    copy_vector(a, &f->out_norm, (size_t)f->dim);
 }
 
-/* kern_rope_angles takes angles up to 2^24, and positions are below that. */
-static krafla_status check_rope(const float *freq, int32_t head_dim, const char *name,
-                                const char *path, krafla_error *err)
+/* Refuse an element outside [0, most], or a NaN.  layer < 0: the vector is the whole model's. */
+static krafla_status check_vector(const float *v, int32_t n, float most, int32_t layer,
+                                  const char *name, const char *path, krafla_error *err)
 {
-    const float most = 1.0f;
-    for (int32_t i = 0; freq && i < head_dim / 2; i++)
-        if (!(freq[i] >= 0.0f && freq[i] <= most))
-            return kr_fail(err, KRAFLA_E_FORMAT,
-                           "%s: tensor %s: element %d is %g, expected 0 to %g; convert the "
-                           "checkpoint again",
-                           path, name, i, (double)freq[i], (double)most);
+    for (int32_t i = 0; i < n; i++) {
+        if (v[i] >= 0.0f && v[i] <= most)
+            continue;
+        char prefix[24] = ""; /* "layers.65535." */
+        if (layer >= 0)
+            snprintf(prefix, sizeof prefix, "layers.%d.", layer);
+        return kr_fail(err, KRAFLA_E_FORMAT,
+                       "%s: tensor %s%s: element %d is %g, expected 0 to %g; convert the "
+                       "checkpoint again",
+                       path, prefix, name, i, (double)v[i], (double)most);
+    }
     return KRAFLA_OK;
+}
+
+/* What the kernels rely on: kern_rope_angles takes angles up to 2^24, and positions are below that;
+ * a decay is at most 1. */
+static krafla_status check_vectors(const struct kr_mlb *f, const char *path, krafla_error *err)
+{
+    const int32_t pairs = f->rotary_dim / 2;
+    krafla_status st = check_vector(f->rope_freq, pairs, 1.0f, -1, "rope_freq", path, err);
+    if (st == KRAFLA_OK && f->rope_freq_local)
+        st = check_vector(f->rope_freq_local, pairs, 1.0f, -1, "rope_freq_local", path, err);
+    for (int32_t i = 0; i < f->n_layers && st == KRAFLA_OK; i++)
+        if (f->layers[i].linear)
+            st = check_vector(f->layers[i].decay_rate, f->linear.v_heads, FLT_MAX, i, "decay_rate",
+                              path, err);
+    return st;
 }
 
 static krafla_status load_vectors(struct krafla_model *m, const char *path, krafla_error *err)
 {
     struct kr_mlb *f = &m->file;
-    if (f->logit_cap > 0.0f)
-        return kr_fail(err, KRAFLA_E_FORMAT,
-                       "%s: the model caps its logits at %g, which Krafla %s cannot do yet: it "
-                       "needs a later version",
-                       path, (double)f->logit_cap, krafla_version());
-    krafla_status st = check_rope(f->rope_freq, f->head_dim, "rope_freq", path, err);
-    if (st == KRAFLA_OK)
-        st = check_rope(f->rope_freq_local, f->head_dim, "rope_freq_local", path, err);
+    const krafla_status st = check_vectors(f, path, err);
     if (st != KRAFLA_OK)
         return st;
     copy_vectors(&m->vectors, f);
@@ -143,6 +154,8 @@ krafla_status krafla_model_open(krafla_model **out, const char *path, const kraf
     if (st == KRAFLA_OK)
         st = load_vectors(m, path, err);
     if (st == KRAFLA_OK)
+        st = kr_model_list(m, path, err);
+    if (st == KRAFLA_OK)
         st = load_matrices(m, path, o, err);
     if (st != KRAFLA_OK) {
         krafla_model_close(m);
@@ -160,6 +173,7 @@ void krafla_model_close(krafla_model *m)
         kr_big_free(m->weights, m->weights_bytes);
     kr_envelope_close(&m->cache);
     kr_arena_free(&m->vectors);
+    free(m->matrix);
     kr_mlb_close(&m->file);
     free(m);
 }
@@ -198,4 +212,19 @@ size_t krafla_model_stop_ids(const krafla_model *m, const int32_t **ids)
 {
     *ids = m->file.stop_ids;
     return m->file.n_stop_ids;
+}
+
+void krafla_model_sampling(const krafla_model *m, krafla_sampler_options *o)
+{
+    const struct kr_sampling *s = &m->file.sampling;
+    if (s->temperature >= 0)
+        o->temperature = s->temperature;
+    if (s->top_k >= 0)
+        o->top_k = s->top_k;
+    if (s->top_p >= 0)
+        o->top_p = s->top_p;
+    if (s->min_p >= 0)
+        o->min_p = s->min_p;
+    if (s->repeat_penalty >= 0)
+        o->repeat_penalty = s->repeat_penalty;
 }

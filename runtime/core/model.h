@@ -11,8 +11,17 @@
 #include "mlb.h"
 #include "progress.h"
 
+/* A matrix of `file`, and what to call it. */
+struct kr_model_matrix {
+    struct kern_matrix *w;
+    const char *name; /* "wq", or of the whole model: "classifier" */
+    int32_t layer;    /* -1: of the whole model */
+};
+
 struct krafla_model {
     struct kr_mlb file;
+    struct kr_model_matrix *matrix; /* in the order of use: layer by layer, then the classifier */
+    size_t matrices;
     struct kr_arena vectors; /* copies of all f32 tensors, so that their pages can go */
     void *weights;           /* packed copy, or NULL */
     size_t weights_bytes;
@@ -20,12 +29,8 @@ struct krafla_model {
     int32_t packed;           /* rows per panel; 0: the matrices are used as they lie in the file */
 };
 
-enum { KR_LAYER_MATRICES = 7 };
-
-/* The matrices in the order of use: wq, wk, wv, wo, gate, up and down of each layer, then the
- * classifier. */
-size_t kr_model_matrices(const struct krafla_model *m);
-const struct kern_matrix *kr_model_matrix(const struct krafla_model *m, size_t i);
+/* Make the list of the matrices. */
+krafla_status kr_model_list(struct krafla_model *m, const char *path, krafla_error *err);
 /* Their bytes as they lie in memory now. */
 uint64_t kr_model_weight_bytes(const struct krafla_model *m);
 

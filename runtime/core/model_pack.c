@@ -33,35 +33,24 @@ struct pieces {
     size_t first; /* piece of this round */
 };
 
-size_t kr_model_matrices(const struct krafla_model *m)
+krafla_status kr_model_list(struct krafla_model *m, const char *path, krafla_error *err)
 {
-    return (size_t)m->file.n_layers * KR_LAYER_MATRICES + 1;
-}
-
-/* layers points to memory of the model's own, so that this one may be changed. */
-static struct kern_matrix *layer_matrix(const struct krafla_model *m, size_t i)
-{
-    struct kr_layer *l = &m->file.layers[i / KR_LAYER_MATRICES];
-    struct kern_matrix *const order[KR_LAYER_MATRICES] = {&l->wq,   &l->wk, &l->wv,  &l->wo,
-                                                          &l->gate, &l->up, &l->down};
-    return order[i % KR_LAYER_MATRICES];
-}
-
-const struct kern_matrix *kr_model_matrix(const struct krafla_model *m, size_t i)
-{
-    if (i == (size_t)m->file.n_layers * KR_LAYER_MATRICES)
-        return &m->file.classifier;
-    return layer_matrix(m, i);
-}
-
-static void matrix_name(const struct krafla_model *m, size_t i, char *name, size_t cap)
-{
-    static const char *const order[KR_LAYER_MATRICES] = {"wq",   "wk", "wv",  "wo",
-                                                         "gate", "up", "down"};
-    if (i == (size_t)m->file.n_layers * KR_LAYER_MATRICES)
-        snprintf(name, cap, "%s", m->file.tied ? "embed" : "classifier");
-    else
-        snprintf(name, cap, "layers.%zu.%s", i / KR_LAYER_MATRICES, order[i % KR_LAYER_MATRICES]);
+    struct kr_mlb *f = &m->file;
+    const size_t most = (size_t)f->n_layers * KR_LAYER_TENSORS + 1;
+    m->matrix = calloc(most, sizeof *m->matrix);
+    if (!m->matrix)
+        return kr_fail(err, KRAFLA_E_MEMORY, "%s: out of memory for a list of %zu matrices", path,
+                       most);
+    for (int32_t i = 0; i < f->n_layers; i++) {
+        struct kr_tensor tensors[KR_LAYER_TENSORS];
+        const size_t n = kr_mlb_layer_tensors(f, &f->layers[i], tensors);
+        for (const struct kr_tensor *t = tensors; t < tensors + n; t++)
+            if (t->matrix)
+                m->matrix[m->matrices++] = (struct kr_model_matrix){t->matrix, t->name, i};
+    }
+    m->matrix[m->matrices++] =
+        (struct kr_model_matrix){&f->classifier, f->tied ? "embed" : "classifier", -1};
+    return KRAFLA_OK;
 }
 
 /* Bytes of rows x w->k in a layout. */
@@ -74,8 +63,8 @@ static size_t bytes_in(const struct pack_layout *layouts, const struct kern_matr
 size_t kr_model_packed_bytes(const struct krafla_model *m)
 {
     size_t total = 0;
-    for (size_t i = 0; i < kr_model_matrices(m); i++) {
-        const struct kern_matrix *w = kr_model_matrix(m, i);
+    for (size_t i = 0; i < m->matrices; i++) {
+        const struct kern_matrix *w = m->matrix[i].w;
         const size_t bytes = bytes_in(kern_layout, w, w->rows);
         if (bytes == 0 || !kr_size_add(&total, total, bytes))
             return 0;
@@ -86,8 +75,8 @@ size_t kr_model_packed_bytes(const struct krafla_model *m)
 uint64_t kr_model_weight_bytes(const struct krafla_model *m)
 {
     uint64_t total = 0;
-    for (size_t i = 0; i < kr_model_matrices(m); i++) {
-        const struct kern_matrix *w = kr_model_matrix(m, i);
+    for (size_t i = 0; i < m->matrices; i++) {
+        const struct kern_matrix *w = m->matrix[i].w;
         total += bytes_in(w->packed ? kern_layout : kern_layout_file, w, w->rows);
     }
     return total;
@@ -96,9 +85,8 @@ uint64_t kr_model_weight_bytes(const struct krafla_model *m)
 void kr_model_use_packed(struct krafla_model *m, const void *base)
 {
     const uint8_t *at = base;
-    const size_t layers = (size_t)m->file.n_layers * KR_LAYER_MATRICES;
-    for (size_t i = 0; i <= layers; i++) {
-        struct kern_matrix *w = i < layers ? layer_matrix(m, i) : &m->file.classifier;
+    for (size_t i = 0; i < m->matrices; i++) {
+        struct kern_matrix *w = m->matrix[i].w;
         w->data = at;
         w->packed = 1;
         at += bytes_in(kern_layout, w, w->rows);
@@ -120,8 +108,8 @@ static size_t piece_rows(const struct kern_matrix *w)
 static void cut(struct pieces *p)
 {
     p->count = 0;
-    for (size_t i = 0; i < kr_model_matrices(p->m); i++) {
-        const struct kern_matrix *w = kr_model_matrix(p->m, i);
+    for (size_t i = 0; i < p->m->matrices; i++) {
+        const struct kern_matrix *w = p->m->matrix[i].w;
         const size_t step = piece_rows(w);
         for (size_t row = 0; row < w->rows; row += step, p->count++) {
             const size_t end = row + step < w->rows ? row + step : w->rows;
@@ -136,7 +124,7 @@ static void cut(struct pieces *p)
 static const uint8_t *piece_source(const struct pieces *p, size_t i, size_t *bytes)
 {
     const struct piece *piece = &p->piece[i];
-    const struct kern_matrix *w = kr_model_matrix(p->m, piece->matrix);
+    const struct kern_matrix *w = p->m->matrix[piece->matrix].w;
     const size_t row = bytes_in(kern_layout_file, w, 1);
     *bytes = (piece->row1 - piece->row0) * row;
     return (const uint8_t *)w->data + piece->row0 * row;
@@ -148,7 +136,7 @@ static void do_piece(void *arg, size_t chunk, size_t thread)
     const struct pieces *p = arg;
     const size_t i = p->first + chunk;
     struct piece *piece = &p->piece[i];
-    const struct kern_matrix *w = kr_model_matrix(p->m, piece->matrix);
+    const struct kern_matrix *w = p->m->matrix[piece->matrix].w;
     const enum kern_wtype wtype = (enum kern_wtype)w->wtype;
     const enum kern_stype stype = (enum kern_stype)w->stype;
     size_t bytes;
@@ -169,12 +157,14 @@ static krafla_status first_bad(const struct pieces *p, const char *path, krafla_
     for (size_t i = 0; i < p->count; i++) {
         if (!p->piece[i].bad)
             continue;
-        char name[64];
-        matrix_name(p->m, p->piece[i].matrix, name, sizeof name);
+        const struct kr_model_matrix *bad = &p->m->matrix[p->piece[i].matrix];
+        char layer[24] = ""; /* "layers.65535." */
+        if (bad->layer >= 0)
+            snprintf(layer, sizeof layer, "layers.%d.", bad->layer);
         return kr_fail(err, KRAFLA_E_FORMAT,
-                       "%s: tensor %s, rows %u to %u: a scale is infinite or NaN, or a weight is "
+                       "%s: tensor %s%s, rows %u to %u: a scale is infinite or NaN, or a weight is "
                        "-128; the file is damaged: download or convert it again",
-                       path, name, p->piece[i].row0, p->piece[i].row1 - 1);
+                       path, layer, bad->name, p->piece[i].row0, p->piece[i].row1 - 1);
     }
     return KRAFLA_OK;
 }
@@ -209,11 +199,11 @@ static krafla_status do_all(struct krafla_model *m, uint8_t *dst, const char *pa
     struct pieces p = {.m = m, .dst = dst};
     cut(&p);
     p.piece = calloc(p.count, sizeof *p.piece);
-    size_t *offset = calloc(kr_model_matrices(m), sizeof *offset);
+    size_t *offset = calloc(m->matrices, sizeof *offset);
     if (p.piece && offset) {
         cut(&p);
-        for (size_t i = 1; i < kr_model_matrices(m); i++) {
-            const struct kern_matrix *before = kr_model_matrix(m, i - 1);
+        for (size_t i = 1; i < m->matrices; i++) {
+            const struct kern_matrix *before = m->matrix[i - 1].w;
             offset[i] = offset[i - 1] + bytes_in(kern_layout, before, before->rows);
         }
         p.offset = offset;

@@ -36,23 +36,21 @@ static void read_matrix(const struct kern_matrix *m)
 
 static void read_model(const struct kr_mlb *m)
 {
-    const size_t dim = (size_t)m->dim * sizeof(float), head = (size_t)m->head_dim * sizeof(float);
+    const size_t pairs = (size_t)m->rotary_dim / 2 * sizeof(float);
     read_matrix(&m->embed);
     read_matrix(&m->classifier);
-    read_all(m->out_norm, dim);
-    read_all(m->rope_freq, head / 2);
-    read_all(m->rope_freq_local, head / 2);
+    read_all(m->out_norm, (size_t)m->dim * sizeof(float));
+    read_all(m->rope_freq, pairs);
+    read_all(m->rope_freq_local, pairs);
     for (int32_t i = 0; i < m->n_layers; i++) {
-        const struct kr_layer *l = &m->layers[i];
-        const struct kern_matrix *matrices[] = {&l->wq,   &l->wk, &l->wv,  &l->wo,
-                                                &l->gate, &l->up, &l->down};
-        const float *norms[] = {l->attn_norm, l->ffn_norm, l->attn_post_norm, l->ffn_post_norm};
-        for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++)
-            read_matrix(matrices[k]);
-        for (size_t k = 0; k < sizeof norms / sizeof *norms; k++)
-            read_all(norms[k], dim);
-        read_all(l->q_norm, head);
-        read_all(l->k_norm, head);
+        struct kr_tensor tensors[KR_LAYER_TENSORS];
+        const size_t n = kr_mlb_layer_tensors(m, &m->layers[i], tensors);
+        for (const struct kr_tensor *t = tensors; t < tensors + n; t++) {
+            if (t->matrix)
+                read_matrix(t->matrix);
+            else
+                read_all(*t->vector, (size_t)t->k * sizeof(float));
+        }
     }
 }
 

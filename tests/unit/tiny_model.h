@@ -1,7 +1,7 @@
 /* tiny_model.h - writes a small random model file for unit tests that need a whole one.
  *
- * Two layers, grouped heads, a sliding window in layer 1, q8 and q4 matrices, odd
- * numbers of rows and blocks.
+ * Grouped heads, q8 and q4 matrices, odd numbers of rows and blocks.  The plain
+ * one has a sliding window in layer 1; others have what struct tiny_arch says.
  * SPDX-License-Identifier: MIT */
 #ifndef TINY_MODEL_H
 #define TINY_MODEL_H
@@ -23,8 +23,13 @@ enum {
     TINY_HEAD_DIM = 24,
     TINY_VOCAB = 77,
     TINY_MAX_SEQ = 1200, /* three segments */
-    TINY_DATA_CAP = 1 << 18,
-    TINY_HEAD_CAP = 1 << 13,
+    TINY_K_HEADS = 2,    /* of linear layers */
+    TINY_V_HEADS = 4,
+    TINY_K_DIM = 20,
+    TINY_V_DIM = 24,
+    TINY_TAPS = 4,
+    TINY_DATA_CAP = 1 << 19,
+    TINY_HEAD_CAP = 1 << 14,
 };
 
 struct tiny_file {
@@ -35,6 +40,25 @@ struct tiny_file {
     uint32_t random;
     size_t tensors;
 };
+
+/* Lists of layers are the insides of JSON arrays. */
+struct tiny_arch {
+    int layers;
+    const char *linear, *local, *no_rope;
+    int window, rotary;
+    const char *rope_scale, *logit_cap, *attn_cap;
+    int qkv_bias, attn_gate, qk_norm, post_norms;
+};
+
+static const struct tiny_arch tiny_plain = {.layers = TINY_LAYERS,
+                                            .linear = "",
+                                            .local = "1",
+                                            .no_rope = "",
+                                            .window = 600,
+                                            .rotary = TINY_HEAD_DIM,
+                                            .rope_scale = "1",
+                                            .logit_cap = "0",
+                                            .attn_cap = "0"};
 
 static uint32_t tiny_random(struct tiny_file *f)
 {
@@ -94,57 +118,117 @@ static void tiny_matrix(struct tiny_file *f, const char *name, size_t rows, size
     }
 }
 
-static void tiny_layer(struct tiny_file *f, int layer)
+/* A tensor of a layer: a matrix, or a vector if rows is 0. */
+static void tiny_part(struct tiny_file *f, int layer, const char *part, size_t rows, size_t k,
+                      int q8)
 {
-    const struct {
-        const char *name;
-        size_t rows, k;
-        int q8;
-    } parts[] = {
-        {"attn_norm", 0, TINY_DIM, 0},
-        {"wq", TINY_HEADS * TINY_HEAD_DIM, TINY_DIM, 0},
-        {"wk", TINY_KV_HEADS * TINY_HEAD_DIM, TINY_DIM, 1},
-        {"wv", TINY_KV_HEADS * TINY_HEAD_DIM, TINY_DIM, 1},
-        {"wo", TINY_DIM, TINY_HEADS * TINY_HEAD_DIM, 0},
-        {"ffn_norm", 0, TINY_DIM, 0},
-        {"gate", TINY_HIDDEN, TINY_DIM, 0},
-        {"up", TINY_HIDDEN, TINY_DIM, 0},
-        {"down", TINY_DIM, TINY_HIDDEN, 1},
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "layers.%d.%s", layer, parts[i].name);
-        if (parts[i].rows)
-            tiny_matrix(f, name, parts[i].rows, parts[i].k, parts[i].q8);
-        else
-            tiny_vector(f, name, parts[i].k, 0.5f, 1.0f);
+    char name[64];
+    snprintf(name, sizeof name, "layers.%d.%s", layer, part);
+    if (rows)
+        tiny_matrix(f, name, rows, k, q8);
+    else
+        tiny_vector(f, name, k, part[0] == 'b' ? -0.5f : 0.5f, 1.0f); /* biases of both signs */
+}
+
+static void tiny_attention(struct tiny_file *f, int layer, const struct tiny_arch *a)
+{
+    const size_t q_dim = TINY_HEADS * TINY_HEAD_DIM, kv_dim = TINY_KV_HEADS * TINY_HEAD_DIM;
+    tiny_part(f, layer, "wq", q_dim, TINY_DIM, 0);
+    tiny_part(f, layer, "wk", kv_dim, TINY_DIM, 1);
+    tiny_part(f, layer, "wv", kv_dim, TINY_DIM, 1);
+    if (a->qkv_bias) {
+        tiny_part(f, layer, "bq", 0, q_dim, 0);
+        tiny_part(f, layer, "bk", 0, kv_dim, 0);
+        tiny_part(f, layer, "bv", 0, kv_dim, 0);
     }
+    if (a->attn_gate)
+        tiny_part(f, layer, "wg", q_dim, TINY_DIM, 1);
+    if (a->qk_norm) {
+        tiny_part(f, layer, "q_norm", 0, TINY_HEAD_DIM, 0);
+        tiny_part(f, layer, "k_norm", 0, TINY_HEAD_DIM, 0);
+    }
+    tiny_part(f, layer, "wo", TINY_DIM, q_dim, 0);
+}
+
+static void tiny_linear(struct tiny_file *f, int layer)
+{
+    const size_t values = TINY_V_HEADS * TINY_V_DIM;
+    const size_t channels = 2 * TINY_K_HEADS * TINY_K_DIM + values;
+    tiny_part(f, layer, "wqkv", channels, TINY_DIM, 0);
+    tiny_part(f, layer, "wz", values, TINY_DIM, 0);
+    tiny_part(f, layer, "wb", TINY_V_HEADS, TINY_DIM, 1);
+    tiny_part(f, layer, "wa", TINY_V_HEADS, TINY_DIM, 1);
+    tiny_part(f, layer, "conv", 0, TINY_TAPS * channels, 0);
+    tiny_part(f, layer, "dt_bias", 0, TINY_V_HEADS, 0);
+    tiny_part(f, layer, "decay_rate", 0, TINY_V_HEADS, 0);
+    tiny_part(f, layer, "delta_norm", 0, TINY_V_DIM, 0);
+    tiny_part(f, layer, "wo", TINY_DIM, values, 0);
+}
+
+static void tiny_layer(struct tiny_file *f, int layer, const struct tiny_arch *a)
+{
+    tiny_part(f, layer, "attn_norm", 0, TINY_DIM, 0);
+    if (strchr(a->linear, '0' + layer))
+        tiny_linear(f, layer);
+    else
+        tiny_attention(f, layer, a);
+    if (a->post_norms)
+        tiny_part(f, layer, "attn_post_norm", 0, TINY_DIM, 0);
+    tiny_part(f, layer, "ffn_norm", 0, TINY_DIM, 0);
+    tiny_part(f, layer, "gate", TINY_HIDDEN, TINY_DIM, 0);
+    tiny_part(f, layer, "up", TINY_HIDDEN, TINY_DIM, 0);
+    tiny_part(f, layer, "down", TINY_DIM, TINY_HIDDEN, 1);
+    if (a->post_norms)
+        tiny_part(f, layer, "ffn_post_norm", 0, TINY_DIM, 0);
+}
+
+static const char *tiny_bool(int value)
+{
+    return value ? "true" : "false";
+}
+
+static void tiny_arch_text(struct tiny_file *f, const struct tiny_arch *a)
+{
+    char text[2048];
+    const int any = a->linear[0] != 0;
+    snprintf(text, sizeof text,
+             "{\"arch\":{\"activation\":\"silu\",\"attn_cap\":%s,\"attn_gate\":%s,"
+             "\"attn_scale\":0.2,\"conv_taps\":%d,\"dim\":%d,\"embed_scale\":1,"
+             "\"family\":\"llama\",\"head_dim\":%d,\"hidden_dim\":%d,\"linear_k_dim\":%d,"
+             "\"linear_k_heads\":%d,\"linear_layers\":[%s],\"linear_v_dim\":%d,"
+             "\"linear_v_heads\":%d,\"local_layers\":[%s],\"local_rope\":false,"
+             "\"logit_cap\":%s,\"max_seq\":%d,\"n_heads\":%d,\"n_kv_heads\":%d,"
+             "\"n_layers\":%d,\"no_rope_layers\":[%s],\"norm_eps\":1e-5,\"post_norms\":%s,"
+             "\"qk_norm\":%s,\"qkv_bias\":%s,\"rope_scale\":%s,\"rotary_dim\":%d,"
+             "\"tied\":false,\"vocab\":%d,\"window\":%d},\"chat\":null,",
+             a->attn_cap, tiny_bool(a->attn_gate), any ? TINY_TAPS : 0, TINY_DIM, TINY_HEAD_DIM,
+             TINY_HIDDEN, any ? TINY_K_DIM : 0, any ? TINY_K_HEADS : 0, a->linear,
+             any ? TINY_V_DIM : 0, any ? TINY_V_HEADS : 0, a->local, a->logit_cap, TINY_MAX_SEQ,
+             TINY_HEADS, TINY_KV_HEADS, a->layers, a->no_rope, tiny_bool(a->post_norms),
+             tiny_bool(a->qk_norm), tiny_bool(a->qkv_bias), a->rope_scale, a->rotary, TINY_VOCAB,
+             a->window);
+    tiny_text(f, text);
 }
 
 /* Everything but the frame. */
-static void tiny_build(struct tiny_file *f, uint32_t seed)
+static void tiny_build_as(struct tiny_file *f, uint32_t seed, const struct tiny_arch *a)
 {
     memset(f, 0, sizeof *f);
     f->random = seed;
-    char arch[1024];
-    snprintf(arch, sizeof arch,
-             "{\"arch\":{\"activation\":\"silu\",\"attn_cap\":0,\"attn_scale\":0.2,\"dim\":%d,"
-             "\"embed_scale\":1,\"family\":\"llama\",\"head_dim\":%d,\"hidden_dim\":%d,"
-             "\"local_layers\":[1],\"local_rope\":false,\"logit_cap\":0,\"max_seq\":%d,"
-             "\"n_heads\":%d,\"n_kv_heads\":%d,\"n_layers\":%d,\"norm_eps\":1e-5,"
-             "\"post_norms\":false,\"qk_norm\":false,\"tied\":false,\"vocab\":%d,\"window\":600},"
-             "\"chat\":null,",
-             TINY_DIM, TINY_HEAD_DIM, TINY_HIDDEN, TINY_MAX_SEQ, TINY_HEADS, TINY_KV_HEADS,
-             TINY_LAYERS, TINY_VOCAB);
-    tiny_text(f, arch);
+    tiny_arch_text(f, a);
     tiny_text(f, "\"format\":\"mlb\",\"min_version\":\"0.1.0\",\"name\":\"tiny\","
                  "\"provenance\":{},\"sampling\":{},\"stop_ids\":[],\"tensors\":[");
     tiny_matrix(f, "embed", TINY_VOCAB, TINY_DIM, 1);
-    tiny_vector(f, "rope_freq", TINY_HEAD_DIM / 2, 0.1f, 0.5f);
-    for (int layer = 0; layer < TINY_LAYERS; layer++)
-        tiny_layer(f, layer);
+    tiny_vector(f, "rope_freq", (size_t)a->rotary / 2, 0.1f, 0.5f);
+    for (int layer = 0; layer < a->layers; layer++)
+        tiny_layer(f, layer, a);
     tiny_vector(f, "out_norm", TINY_DIM, 0.5f, 1.0f);
     tiny_matrix(f, "classifier", TINY_VOCAB, TINY_DIM, 0);
+}
+
+static inline void tiny_build(struct tiny_file *f, uint32_t seed)
+{
+    tiny_build_as(f, seed, &tiny_plain);
 }
 
 /* Where the tensor's data begins. */

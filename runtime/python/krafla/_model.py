@@ -163,8 +163,13 @@ class Model(Handle):
         kv: str = "f32",
         all_logits: bool = False,
         profile: bool = False,
+        snapshot_mib: int = 256,
     ) -> Session:
-        """Start an empty timeline; ctx 0 is the model's longest, at most 4096 positions."""
+        """Start an empty timeline; ctx 0 is the model's longest, at most 4096 positions.
+
+        snapshot_mib is the most memory for copies of the state of a model with linear layers,
+        from which a changed timeline goes on; 0: none.
+        """
         return Session(
             self,
             ctx=ctx,
@@ -173,6 +178,7 @@ class Model(Handle):
             kv=kv,
             all_logits=all_logits,
             profile=profile,
+            snapshot_mib=snapshot_mib,
         )
 
 
@@ -202,6 +208,7 @@ class Session(Handle):
         kv: str,
         all_logits: bool,
         profile: bool,
+        snapshot_mib: int,
     ) -> None:
         """Use Model.session()."""
         lib = library()
@@ -213,6 +220,7 @@ class Session(Handle):
         options.kv_type = choice(kv, KV_TYPES, "kv")
         options.all_logits = all_logits
         options.profile = profile
+        options.snapshot_mib = snapshot_mib
         out = ffi.new("krafla_session **")
         err = ffi.new("krafla_error *")
         with model._use() as m:  # noqa: SLF001  (our own class)
@@ -224,6 +232,12 @@ class Session(Handle):
         """Return the number of evaluated positions."""
         with self._use() as s:
             return int(library().krafla_session_length(s))
+
+    @property
+    def evaluated(self) -> int:
+        """The tokens that the last sync() evaluated; the others were kept."""
+        with self._use() as s:
+            return int(library().krafla_session_evaluated(s))
 
     @property
     def context(self) -> int:

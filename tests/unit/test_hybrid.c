@@ -1,0 +1,279 @@
+/* test_hybrid.c - models with linear layers: a timeline that changes gives the bits of a fresh one,
+ * and evaluates no more than from the last snapshot on.
+ *
+ * Every option of the architecture that attention may have is on in one of them.
+ * SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <stdint.h>
+
+#include "krafla.h"
+#include "tiny_model.h"
+
+enum { MIB_NEEDED = 1 }; /* for all snapshots of these models */
+
+/* Ends with attention, and with a linear layer; and one without any attention. */
+static const struct tiny_arch archs[] = {
+    {.layers = 4,
+     .linear = "0,1",
+     .local = "3",
+     .no_rope = "2",
+     .window = 50,
+     .rotary = 8,
+     .rope_scale = "1.25",
+     .logit_cap = "2.5",
+     .attn_cap = "3",
+     .qkv_bias = 1,
+     .attn_gate = 1,
+     .qk_norm = 1,
+     .post_norms = 1},
+    {.layers = 3,
+     .linear = "0,2",
+     .local = "",
+     .no_rope = "",
+     .rotary = 24,
+     .rope_scale = "1",
+     .logit_cap = "0",
+     .attn_cap = "0",
+     .attn_gate = 1},
+    {.layers = 1,
+     .linear = "0",
+     .local = "",
+     .no_rope = "",
+     .rotary = 2,
+     .rope_scale = "1",
+     .logit_cap = "0",
+     .attn_cap = "0"},
+};
+
+static struct tiny_file file;
+static char path[512];
+static krafla_model *model;
+static int32_t tokens[TINY_MAX_SEQ], other[TINY_MAX_SEQ];
+
+static krafla_session *create(int32_t threads, int32_t batch, int32_t snapshot_mib)
+{
+    krafla_session_options o;
+    krafla_session_defaults(&o);
+    o.n_threads = threads;
+    o.n_batch = batch;
+    o.snapshot_mib = snapshot_mib;
+    krafla_session *s = NULL;
+    krafla_error err = {0};
+    EXPECT(krafla_session_create(&s, model, &o, &err) == KRAFLA_OK);
+    EXPECT_STR("", err.message);
+    return s;
+}
+
+static int same(const float *a, const float *b)
+{
+    return a && b && memcmp(a, b, TINY_VOCAB * sizeof *a) == 0;
+}
+
+/* s holds ids[0..n) and has the logits of a session that never held anything else. */
+static void expect_as_cold(const krafla_session *s, const int32_t *ids, size_t n)
+{
+    krafla_session *cold = create(1, 128, 0);
+    EXPECT(krafla_session_sync(cold, ids, n, NULL) == KRAFLA_OK);
+    EXPECT(krafla_session_length(s) == n);
+    EXPECT(same(krafla_session_logits(cold), krafla_session_logits(s)));
+    krafla_session_free(cold);
+}
+
+static void hold(krafla_session *s, const int32_t *ids, size_t n)
+{
+    krafla_error err = {0};
+    EXPECT(krafla_session_sync(s, ids, n, &err) == KRAFLA_OK);
+    EXPECT_STR("", err.message);
+}
+
+/* tokens with another one at `at`, in other. */
+static const int32_t *changed(size_t at)
+{
+    memcpy(other, tokens, sizeof other);
+    other[at] = (tokens[at] + 1) % TINY_VOCAB;
+    return other;
+}
+
+static void any_split_into_steps_gives_the_same_bits(void)
+{
+    static const int32_t batches[] = {1, 2, 3, 5, 64, 127, 128};
+    static const int32_t threads[] = {1, 2, 3, 7};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        krafla_session *s = create(threads[i % 4], batches[i], i % 2 ? MIB_NEEDED : 0);
+        hold(s, tokens, 150);
+        expect_as_cold(s, tokens, 150);
+        EXPECT(krafla_session_evaluated(s) == 150);
+        krafla_session_free(s);
+    }
+    krafla_session *s = create(2, 128, MIB_NEEDED);
+    size_t n = 0;
+    for (size_t step = 1; n + step <= 400; n += step, step = step % 70 + 3)
+        hold(s, tokens, n + step);
+    expect_as_cold(s, tokens, n);
+    krafla_session_free(s);
+}
+
+static void logits_change_with_each_of_the_last_tokens(void)
+{
+    krafla_session *s = create(1, 128, 0), *t = create(1, 128, 0);
+    hold(s, tokens, 20);
+    for (size_t back = 1; back <= 6; back++) {
+        hold(t, changed(20 - back), 20);
+        EXPECT(!same(krafla_session_logits(s), krafla_session_logits(t)));
+    }
+    krafla_session_free(t);
+    krafla_session_free(s);
+}
+
+static void an_edit_in_the_middle_starts_at_the_nearest_snapshot(void)
+{
+    krafla_session *s = create(3, 128, MIB_NEEDED);
+    hold(s, tokens, 800);
+    EXPECT(krafla_session_evaluated(s) == 800);
+    hold(s, changed(400), 800);
+    EXPECT(krafla_session_evaluated(s) == 800 - 384); /* one every 128 positions */
+    expect_as_cold(s, other, 800);
+    hold(s, tokens, 800); /* and back */
+    EXPECT(krafla_session_evaluated(s) == 800 - 384);
+    expect_as_cold(s, tokens, 800);
+    hold(s, changed(3), 10);
+    EXPECT(krafla_session_evaluated(s) == 10);
+    expect_as_cold(s, other, 10);
+    krafla_session_free(s);
+
+    s = create(3, 128, 0); /* without snapshots: from the start */
+    hold(s, tokens, 800);
+    hold(s, changed(400), 800);
+    EXPECT(krafla_session_evaluated(s) == 800);
+    expect_as_cold(s, other, 800);
+    krafla_session_free(s);
+}
+
+/* A prompt, a reply token by token, the next prompt. */
+static void turns_can_be_taken_back(void)
+{
+    krafla_session *s = create(2, 128, MIB_NEEDED);
+    hold(s, tokens, 50);
+    for (size_t n = 51; n <= 70; n++) {
+        hold(s, tokens, n);
+        EXPECT(krafla_session_evaluated(s) == 1);
+    }
+    hold(s, tokens, 90);
+    EXPECT(krafla_session_evaluated(s) == 20);
+    hold(s, tokens, 90); /* the same again */
+    EXPECT(krafla_session_evaluated(s) == 0);
+
+    hold(s, changed(75), 90); /* another second prompt */
+    EXPECT(krafla_session_evaluated(s) == 20);
+    expect_as_cold(s, other, 90);
+    hold(s, other, 70); /* the end of the reply: its logits are there */
+    EXPECT(krafla_session_evaluated(s) == 0);
+    expect_as_cold(s, other, 70);
+    hold(s, other, 50); /* regenerate the first reply */
+    EXPECT(krafla_session_evaluated(s) == 0);
+    expect_as_cold(s, other, 50);
+    hold(s, changed(51), 52);
+    EXPECT(krafla_session_evaluated(s) == 2);
+    expect_as_cold(s, other, 52);
+    krafla_session_free(s);
+}
+
+static void logits_of_a_loaded_snapshot_can_be_asked_by_position(void)
+{
+    krafla_session_options o;
+    krafla_session_defaults(&o);
+    o.all_logits = 1;
+    krafla_session *s = NULL;
+    EXPECT(krafla_session_create(&s, model, &o, NULL) == KRAFLA_OK);
+    hold(s, tokens, 40);
+    hold(s, tokens, 60);
+    hold(s, tokens, 40);
+    const float *logits;
+    EXPECT(krafla_session_evaluated(s) == 0);
+    EXPECT(krafla_session_logits_at(s, 39, &logits, NULL) == KRAFLA_OK);
+    EXPECT(same(logits, krafla_session_logits(s)));
+    EXPECT(krafla_session_logits_at(s, 38, &logits, NULL) == KRAFLA_E_ARGUMENT);
+    krafla_session_free(s);
+}
+
+/* Edits, cuts and continuations at random. */
+static void a_random_life_is_as_good_as_a_fresh_start(void)
+{
+    static const int32_t mib[] = {MIB_NEEDED, 0};
+    for (size_t k = 0; k < 2; k++) {
+        krafla_session *s = create(2, 100, mib[k]);
+        int32_t ids[500];
+        memcpy(ids, tokens, sizeof ids);
+        size_t n = 1;
+        for (int i = 0; i < 40; i++) {
+            const uint32_t r = tiny_random(&file);
+            if (r % 4 == 0)
+                ids[r / 4 % n] = (int32_t)(r / 64 % TINY_VOCAB);
+            n = r % 3 == 0 ? r / 16 % 499 + 1 : n % 499 + 1 + (r / 16 % 4 == 0 ? 30 : 0);
+            n = n > 500 ? 500 : n;
+            hold(s, ids, n);
+            expect_as_cold(s, ids, n);
+        }
+        krafla_session_free(s);
+    }
+}
+
+/* Token 5's embedding holds a NaN: the state it went into must be gone. */
+static void a_failed_step_leaves_no_trace(const struct tiny_arch *arch)
+{
+    tiny_build_as(&file, 1, arch);
+    tiny_data(&file, "embed")[5 * (TINY_DIM / 32) * 34 + 1] = 0x7e;
+    EXPECT(tiny_write(&file, path));
+    EXPECT(krafla_model_open(&model, path, NULL, NULL) == KRAFLA_OK);
+    int32_t ids[300];
+    for (size_t i = 0; i < 300; i++)
+        ids[i] = (int32_t)(6 + i % 60);
+    for (size_t at = 139; at <= 200; at += 61) { /* last of a step, and in the middle of one */
+        krafla_session *s = create(2, 70, MIB_NEEDED);
+        krafla_error err = {0};
+        hold(s, ids, 100);
+        ids[at] = 5;
+        EXPECT(krafla_session_sync(s, ids, 300, &err) == KRAFLA_E_NUMERIC);
+
+        char words[80];
+        EXPECT(strstr(err.message, "the embedding computed") == err.message);
+        snprintf(words, sizeof words, "position %zu (id 5)", at);
+        EXPECT(strstr(err.message, words) != NULL);
+        EXPECT(krafla_session_length(s) <= at);
+        EXPECT(krafla_session_logits(s) == NULL);
+        ids[at] = 7;
+        hold(s, ids, 300);
+        EXPECT(krafla_session_evaluated(s) < 300);
+        expect_as_cold(s, ids, 300);
+        krafla_session_free(s);
+        ids[at] = (int32_t)(6 + at % 60);
+    }
+    krafla_model_close(model);
+}
+
+int main(void)
+{
+    tiny_path(path, sizeof path, "hybrid.mlb");
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        tiny_build_as(&file, 1 + (uint32_t)i, &archs[i]);
+        EXPECT(tiny_write(&file, path));
+        krafla_error err = {0};
+        EXPECT(krafla_model_open(&model, path, NULL, &err) == KRAFLA_OK);
+        EXPECT_STR("", err.message);
+        if (!model)
+            return unit_done("test_hybrid");
+        for (size_t t = 0; t < TINY_MAX_SEQ; t++)
+            tokens[t] = (int32_t)(tiny_random(&file) % TINY_VOCAB);
+        any_split_into_steps_gives_the_same_bits();
+        logits_change_with_each_of_the_last_tokens();
+        an_edit_in_the_middle_starts_at_the_nearest_snapshot();
+        turns_can_be_taken_back();
+        logits_of_a_loaded_snapshot_can_be_asked_by_position();
+        a_random_life_is_as_good_as_a_fresh_start();
+        krafla_model_close(model);
+        a_failed_step_leaves_no_trace(&archs[i]);
+    }
+    remove(path);
+    return unit_done("test_hybrid");
+}
