@@ -30,7 +30,7 @@ import numpy as np
 from mlb import arch, quant
 from mlb.arch import llama2c
 from mlb.arch.common import Config, Plan, check_tensors, load
-from mlb.chat import detect_beside
+from mlb.chat import recognise_beside
 from mlb.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -285,9 +285,12 @@ def huggingface_job(args: argparse.Namespace) -> Job:
     beside = directory / "generation_config.json"
     generation = read_json(beside) if beside.exists() else {}
     job = make_job(args, plan, checkpoint, directory.resolve().name)
+    template = recognise_beside(directory)
+    if template.note:
+        print(one_line(f"note: {directory}: {template.note}"), file=sys.stderr)
     return dataclasses.replace(
         job,
-        chat=detect_beside(directory),
+        chat=template.name,
         stop_ids=tuple(stop_ids(values, generation, plan.arch.vocab)),
         sampling=sampling(generation),
     )

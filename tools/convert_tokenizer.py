@@ -16,18 +16,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlb import tokenizer
+from mlb import chat_templates, tokenizer
 from mlb.checkpoint import CheckpointError
 from mlb.envelope import FormatError, one_line, write_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-# The runtime's templates; runtime/core/chat_templates.c has the same, a test compares them.
-CHATS = (
-    *("chatml", "gemma", "llama2", "llama3", "qwen", "qwen3.5", "qwen3.5-nothink", "smollm"),
-    "zephyr",
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="convert_tokenizer.py", description=summary)
     parser.add_argument("source", type=Path, metavar="tokenizer.json")
     parser.add_argument("output", type=Path, metavar="OUT.mlt")
-    parser.add_argument("--chat", choices=CHATS, help="chat template to record")
+    parser.add_argument("--chat", choices=chat_templates.NAMES, help="chat template to record")
     args = parser.parse_args(argv)
     try:
         result = tokenizer.read(args.source, args.chat)

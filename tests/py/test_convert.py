@@ -23,13 +23,14 @@ import numpy as np
 import pytest
 
 import convert
-from mlb import chat, quant, reference
+from mlb import quant, reference
 from mlb.arch import common, gemma3, llama
 from mlb.checkpoint import open_safetensors
 from mlb.format import Model, read_model
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GOLDEN = ROOT / "tests" / "data" / "golden"
+TEMPLATES = ROOT / "tests" / "data" / "templates"
 NAMES = ("llama", "llama_gqa", "gemma3")
 
 
@@ -206,34 +207,19 @@ def test_without_generation_config_the_eos_of_config_stops(
     assert converted(directory, tmp_path / "m.mlb").stop_ids == (7,)
 
 
-SMOLLM = "<|im_start|>system\nYou are ... named SmolLM, trained by Hugging Face<|im_end|>"
-
-
-@pytest.mark.parametrize(
-    ("template", "name"),
-    [
-        (SMOLLM, "smollm"),
-        ("{{'<|im_start|>' + message['role']}}{{'<|im_end|>'}}", "chatml"),
-        ("<|im_start|>system\nYou are Qwen, created by Alibaba Cloud.<|im_end|>", None),
-        ("{{'<start_of_turn>' + role}}{{'<end_of_turn>'}}", "gemma"),
-        ("{{'<|user|>' + x + eos_token}}{{'<|system|>'}}{{'<|assistant|>'}}", "zephyr"),
-        ("{{bos_token + '[INST] ' + '<<SYS>>' + ' [/INST]'}}", "llama2"),
-        ("{{'[INST] ' + x + ' [/INST]'}}", None),
-        ("", None),
-    ],
-)
-def test_only_a_certain_chat_template_is_recorded(template: str, name: str | None) -> None:
-    assert chat.detect(template) == name
-
-
 def test_the_chat_template_beside_the_weights_is_recorded(
-    tmp_path: Path, changed: Callable[..., Path]
+    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = changed()
-    (directory / "tokenizer_config.json").write_text(json.dumps({"chat_template": SMOLLM}))
-    assert converted(directory, tmp_path / "m.mlb").chat == "smollm"
-    (directory / "chat_template.jinja").write_text("<start_of_turn><end_of_turn>")
-    assert converted(directory, tmp_path / "m.mlb").chat == "gemma"
+    zephyr = (TEMPLATES / "zephyr-7b-beta.jinja").read_text()
+    config = {"chat_template": zephyr, "eos_token": {"content": "</s>"}}
+    (directory / "tokenizer_config.json").write_text(json.dumps(config))
+    assert converted(directory, tmp_path / "m.mlb").chat == "zephyr"
+    assert "template" not in capsys.readouterr().err
+    own = (TEMPLATES / "smollm3.jinja").read_text()
+    (directory / "chat_template.jinja").write_text(own)
+    assert converted(directory, tmp_path / "m.mlb").chat is None
+    assert "its chat template is none of ours" in capsys.readouterr().err
 
 
 def test_a_llama2c_file_gives_the_tensors_of_the_same_huggingface_model(tmp_path: Path) -> None:

@@ -379,7 +379,11 @@ def read(path: Path, chat_name: str | None = None) -> Tokenizer:
         "tokenizers": COMPARED_WITH,
     }
     found = from_json(strict_json(text, path), beside, provenance)
-    return dataclasses.replace(found, chat=chat_name or chat.detect_beside(path.parent))
+    if chat_name:
+        return dataclasses.replace(found, chat=chat_name)
+    template = chat.recognise_beside(path.parent)
+    notes = (template.note,) if template.note else ()
+    return dataclasses.replace(found, chat=template.name, warnings=(*found.warnings, *notes))
 
 
 # ---- writing -------------------------------------------------------------------------------------
