@@ -141,19 +141,6 @@ static bool matches(struct text key, const char *name)
     return *name == '*' || key.n == 0;
 }
 
-static size_t put_utf8(char out[4], uint32_t c)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    const size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n; --i > 0; c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)((0xf00u >> n & 0xff) | c);
-    return n;
-}
-
 /* ---- parsing ------------------------------------------------------------------------------- */
 
 static krafla_status parse_value(struct parser *p, size_t depth);
@@ -549,9 +536,9 @@ krafla_status kr_json_string_at(const struct kr_json *j, size_t v, const char *w
     size_t n = 0;
     while (in.n > 0) {
         uint32_t code = 0;
-        char utf8[4];
+        uint8_t utf8[4];
         const size_t len = next_char(in.s, in.n, &code);
-        const size_t bytes = put_utf8(utf8, code);
+        const size_t bytes = kr_utf8_put(utf8, code);
         if (code == 0 || bytes >= cap - n) {
             char expected[80];
             snprintf(expected, sizeof expected, "a string of at most %zu bytes without NUL",

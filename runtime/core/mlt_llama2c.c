@@ -7,6 +7,7 @@
  * of what it gives.  Ids 0 to 2 are <unk>, BOS and EOS, the next 256 the bytes.
  * SPDX-License-Identifier: MIT */
 #include "mlt.h"
+#include "spellings.h"
 
 #include <float.h>
 #include <stdlib.h>
@@ -17,8 +18,7 @@ enum {
     FIRST_PIECE = FIRST_BYTE + 256,
     MAX_TOKEN = 128, /* bytes; llama2.c's own files stay below 30 */
     MAX_FILE = 16 << 20,
-    RECORD = 8,       /* score and length */
-    MAX_PROBES = 256, /* at most half full: 75 are expected at worst among 2 million spellings */
+    RECORD = 8, /* score and length */
 };
 
 /* What the one allocation of a tokenizer.bin holds; sizes from the first pass over the file. */
@@ -102,61 +102,6 @@ static void rank_scores(struct scored *scored, size_t n, uint32_t *ranks)
     }
 }
 
-/* ---- spelling to id ---- */
-
-struct spellings {
-    const struct kr_mlt *t;
-    uint32_t *slots; /* id + 1, or 0 */
-    size_t mask;
-};
-
-static const uint64_t fnv_start = 0xcbf29ce484222325u;
-
-static uint64_t fnv(uint64_t hash, const uint8_t *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ s[i]) * 0x100000001b3u;
-    return hash;
-}
-
-/* The slot of the spelling or the free one where it belongs; NULL after too many steps. */
-static uint32_t *spelling_slot(const struct spellings *v, uint64_t hash, const uint8_t *s, size_t n)
-{
-    size_t at = (size_t)(hash ^ hash >> 32);
-    for (int probes = 0; probes < MAX_PROBES; probes++, at++) {
-        uint32_t *slot = &v->slots[at & v->mask];
-        if (*slot == 0)
-            return slot;
-        size_t bytes;
-        const uint8_t *text = kr_mlt_token(v->t, (int32_t)(*slot - 1), &bytes);
-        if (bytes == n && memcmp(text, s, n) == 0)
-            return slot;
-    }
-    return NULL;
-}
-
-static krafla_status spell(struct spellings *v, const struct kr_mlt *t, const char *path,
-                           krafla_error *err)
-{
-    size_t slots = 1024;
-    while (slots < 2 * (size_t)t->size)
-        slots *= 2;
-    *v = (struct spellings){t, calloc(slots, sizeof *v->slots), slots - 1};
-    if (!v->slots)
-        return kr_fail(err, KRAFLA_E_MEMORY, "%s: out of memory for %zu slots", path, slots);
-    for (int32_t id = FIRST_PIECE; id < t->size; id++) {
-        size_t bytes;
-        const uint8_t *s = kr_mlt_token(t, id, &bytes);
-        uint32_t *slot = spelling_slot(v, fnv(fnv_start, s, bytes), s, bytes);
-        if (!slot)
-            return kr_fail(err, KRAFLA_E_FORMAT,
-                           "%s: the spellings collide too often; download it again", path);
-        if (*slot == 0) /* the first of several with one spelling stands for all */
-            *slot = (uint32_t)id + 1;
-    }
-    return KRAFLA_OK;
-}
-
 /* ---- from ranks to merges ---- */
 
 struct merge_list {
@@ -185,32 +130,40 @@ static bool append(struct merge_list *l, uint32_t left, uint32_t right, uint32_t
 }
 
 /* All splits of token id into two known spellings. */
-static bool append_splits(struct merge_list *l, const struct spellings *v, int32_t id,
+static bool append_splits(struct merge_list *l, const struct kr_spellings *v, int32_t id,
                           uint32_t rank)
 {
     size_t bytes;
     const uint8_t *s = kr_mlt_token(v->t, id, &bytes);
-    const uint32_t *self = spelling_slot(v, fnv(fnv_start, s, bytes), s, bytes);
-    if (!self || *self != (uint32_t)id + 1)
+    if (kr_spellings_find(v, s, bytes) != id)
         return true; /* its spelling belongs to an earlier token */
-    uint64_t hash = fnv_start;
     for (size_t cut = 1; cut < bytes; cut++) {
-        hash = fnv(hash, s + cut - 1, 1);
-        const uint32_t *left = spelling_slot(v, hash, s, cut);
-        if (!left || !*left)
-            continue;
-        const uint32_t *right =
-            spelling_slot(v, fnv(fnv_start, s + cut, bytes - cut), s + cut, bytes - cut);
-        if (right && *right && !append(l, *left - 1, *right - 1, (uint32_t)id, rank))
+        const int32_t left = kr_spellings_find(v, s, cut);
+        const int32_t right = left < 0 ? -1 : kr_spellings_find(v, s + cut, bytes - cut);
+        if (right >= 0 && !append(l, (uint32_t)left, (uint32_t)right, (uint32_t)id, rank))
             return false;
     }
     return true;
 }
 
+/* The pieces, each spelling once. */
+static krafla_status spell(struct kr_spellings *v, const struct kr_mlt *t, const char *path,
+                           krafla_error *err)
+{
+    if (!kr_spellings_create(v, t))
+        return kr_fail(err, KRAFLA_E_MEMORY, "%s: out of memory for %d tokens", path, (int)t->size);
+    for (int32_t id = FIRST_PIECE; id < t->size; id++) {
+        if (!kr_spellings_add(v, id))
+            return kr_fail(err, KRAFLA_E_FORMAT,
+                           "%s: the spellings collide too often; download it again", path);
+    }
+    return KRAFLA_OK;
+}
+
 static krafla_status make_merges(struct kr_mlt *t, const struct scored *scores,
                                  const uint32_t *ranks, const char *path, krafla_error *err)
 {
-    struct spellings v;
+    struct kr_spellings v;
     struct merge_list list = {0};
     krafla_status st = spell(&v, t, path, err);
     for (size_t i = 0; st == KRAFLA_OK && i < (size_t)t->size; i++) {
@@ -225,7 +178,7 @@ static krafla_status make_merges(struct kr_mlt *t, const struct scored *scores,
                          "%s: more than %d merges; a vocabulary of this shape cannot be used", path,
                          KR_MLT_MAX_MERGES);
     }
-    free(v.slots);
+    kr_spellings_free(&v);
     t->merges = t->owned_merges = list.triples;
     t->ranks = t->owned_ranks = list.ranks;
     t->n_merges = list.n;

@@ -1,4 +1,4 @@
-/* utf8.h - where a valid UTF-8 sequence ends.
+/* utf8.h - where a valid UTF-8 sequence ends, and writing one.
  *
  * Shortest form only, no surrogates, nothing above U+10FFFF (Unicode table 3-7).
  * Conversion to and classes of code points are the tokenizer's business.
@@ -30,6 +30,20 @@ static inline size_t kr_utf8_next(const char *s, size_t n, uint32_t *code)
         (len == 4 && (c < 0x10000 || c > 0x10ffff)))
         return 0;
     *code = c;
+    return len;
+}
+
+/* Write code, at most 0x10ffff, to s[0..4); returns how many bytes it takes. */
+static inline size_t kr_utf8_put(uint8_t *s, uint32_t code)
+{
+    if (code < 0x80) {
+        s[0] = (uint8_t)code;
+        return 1;
+    }
+    const size_t len = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = len - 1; i > 0; i--, code >>= 6)
+        s[i] = (uint8_t)(0x80 | (code & 0x3f));
+    s[0] = (uint8_t)(0xf00u >> len | code);
     return len;
 }
 
