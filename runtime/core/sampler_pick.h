@@ -18,9 +18,9 @@ struct kr_candidate {
  * first NaN or +infinity, and then *bad is 1, else 0. */
 int32_t kr_pick_best(const float *logits, size_t n, int *bad);
 
-/* weights[i] = e^((logits[i] - best) / temperature), relative error below 1e-6, where best is the
- * largest logit; 0 where that leaves the normal floats.  The two may be one array.  Returns the sum
- * of the weights. */
+/* weights[i] = e^x, x = (logits[i] - best) / temperature, with a relative error below
+ * 2.5e-7 (1 + |x| / 2), where best is the largest logit; 0 where that leaves the normal floats.
+ * The two may be one array.  Returns the sum of the weights. */
 double kr_pick_weigh(float *weights, const float *logits, size_t n, float best, float temperature);
 
 /* The indices of at least `least` into c [n]; their number. */

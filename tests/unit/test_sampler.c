@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <math.h>
+#include <stddef.h>
 
 enum { DRAWS = 20000, BIG = 5000 };
 
@@ -93,6 +94,62 @@ static void test_penalty_counts_each_recent_token_once(void)
     EXPECT(choose(&o, 2, negative, old, 3) == 0); /* token 0 is out of sight */
 }
 
+static void test_presence_counts_once_and_frequency_each_time(void)
+{
+    const float logits[] = {4, 3, 2.5f, -1};
+    const int32_t history[] = {0, 0, 0, 1, 9}; /* 9 is none of the four */
+    krafla_sampler_options o = options(0, 0, 0);
+    o.presence_penalty = 0.9f;
+    EXPECT(choose(&o, 4, logits, history, 5) == 0); /* 3.1, 2.1, 2.5 */
+    o.presence_penalty = 1.6f;
+    EXPECT(choose(&o, 4, logits, history, 5) == 2); /* 2.4, 1.4, 2.5 */
+    o.presence_penalty = 0;
+    o.frequency_penalty = 0.4f;
+    EXPECT(choose(&o, 4, logits, history, 5) == 0); /* 2.8, 2.6, 2.5 */
+    o.frequency_penalty = 0.6f;
+    EXPECT(choose(&o, 4, logits, history, 5) == 2); /* 2.2, 2.4, 2.5 */
+    o.repeat_last_n = 3;
+    EXPECT(choose(&o, 4, logits, history, 5) == 0); /* one 0 in sight: 3.4 */
+    o.repeat_last_n = 0;
+    EXPECT(choose(&o, 4, logits, history, 5) == 0);
+
+    o = options(0, 0, 0); /* the repetition penalty comes first: 4 / 2 - 1, not (4 - 1) / 2 */
+    o.repeat_penalty = 2;
+    o.presence_penalty = 1;
+    const float order[] = {4, 1.2f};
+    EXPECT(choose(&o, 2, order, history, 1) == 1);
+    o.presence_penalty = -2; /* below 0 it draws towards what was there */
+    o.repeat_penalty = 1;
+    EXPECT(choose(&o, 4, logits, history + 3, 1) == 1);
+}
+
+static void test_a_bias_is_added_before_all_else(void)
+{
+    const float logits[] = {4, 3, 2};
+    const int32_t history[] = {1};
+    krafla_logit_bias bias[] = {{1, 0.8f}, {1, 0.4f}, {2, 1.9f}};
+    krafla_sampler_options o = options(0, 0, 0);
+    o.logit_bias = bias;
+    o.n_logit_bias = 3;
+    EXPECT(choose(&o, 3, logits, NULL, 0) == 1); /* 4, 4.2, 3.9 */
+    o.repeat_penalty = 1.05f;
+    EXPECT(choose(&o, 3, logits, history, 1) == 0); /* 4.2 / 1.05 = 4; unbiased 2.86 + 1.2 > 4 */
+    o.repeat_penalty = 1;
+    bias[0].bias = -INFINITY; /* no other bias brings it back */
+    bias[1].bias = 100;
+    EXPECT(choose(&o, 3, logits, NULL, 0) == 0);
+
+    const float even[] = {0, 0, 0, 0};
+    int counts[4];
+    o = options(1, 0, 0);
+    bias[0] = (krafla_logit_bias){3, logf(2)};
+    bias[1] = (krafla_logit_bias){0, -INFINITY};
+    o.logit_bias = bias;
+    o.n_logit_bias = 2;
+    count_draws(&o, 4, even, counts);
+    EXPECT(counts[0] == 0 && near(counts[1], 0.25) && near(counts[3], 0.5));
+}
+
 static void test_draws_follow_the_softmax(void)
 {
     const float logits[] = {1.0f, 2.0f, 0.0f, -1.5f, 3.0f};
@@ -125,6 +182,38 @@ static void test_top_k_then_top_p_among_them(void)
     count_draws(&o, 4, logits, counts);
     EXPECT(near(counts[1], 4 / 9.0) && near(counts[3], 3 / 9.0) && near(counts[0], 2 / 9.0));
     EXPECT(counts[2] == 0);
+}
+
+static void test_min_p_is_a_share_of_the_best_after_top_p(void)
+{
+    /* Probabilities 0.4, 0.3, 0.2, 0.1 */
+    const float logits[] = {logf(0.2f), logf(0.4f), logf(0.1f), logf(0.3f)};
+    int counts[4];
+    krafla_sampler_options o = options(1, 0, 0);
+    o.min_p = 0.45f; /* of 0.4: 0.18 */
+    count_draws(&o, 4, logits, counts);
+    EXPECT(near(counts[1], 4 / 9.0) && near(counts[3], 3 / 9.0) && near(counts[0], 2 / 9.0));
+    EXPECT(counts[2] == 0);
+
+    o.min_p = 0.6f;
+    o.top_k = 3;
+    count_draws(&o, 4, logits, counts);
+    EXPECT(near(counts[1], 4 / 7.0) && near(counts[3], 3 / 7.0));
+    EXPECT(counts[0] == 0 && counts[2] == 0);
+
+    /* 0.4 does not reach 0.45 of all; of what min-p leaves, 0.7, it would. */
+    o = options(1, 0.45f, 0);
+    o.min_p = 0.6f;
+    count_draws(&o, 4, logits, counts);
+    EXPECT(near(counts[1], 4 / 7.0) && near(counts[3], 3 / 7.0));
+
+    o = options(0.5f, 0, 0); /* after the temperature: 0.16, 0.09, 0.04, 0.01 of 0.3 */
+    o.min_p = 0.3f;
+    count_draws(&o, 4, logits, counts);
+    EXPECT(near(counts[1], 16 / 25.0) && near(counts[3], 9 / 25.0));
+    o.min_p = 1;
+    count_draws(&o, 4, logits, counts);
+    EXPECT(counts[1] == DRAWS);
 }
 
 /* Top-k and top-p of a long list, against a plain sort. */
@@ -197,6 +286,27 @@ static void test_numbers_that_are_none_are_errors(void)
     EXPECT(choose(&warm, 3, masked, NULL, 0) == 1);
     const krafla_sampler_options top2 = options(1, 0, 2);
     EXPECT(choose(&top2, 3, masked, NULL, 0) == 1);
+
+    krafla_sampler *s;
+    krafla_error err;
+    int32_t id;
+    EXPECT(krafla_sampler_create(&s, 3, &warm, NULL) == KRAFLA_OK);
+    EXPECT(krafla_sampler_next(s, inf_logits, NULL, 0, &id, &err) == KRAFLA_E_NUMERIC);
+    EXPECT_STR("the logit of token 1 is inf: the model's weights are damaged, or too large for "
+               "this arithmetic",
+               err.message);
+    EXPECT(id == -1);
+    krafla_sampler_free(s);
+
+    krafla_sampler_options forbidden = options(1, 0, 0);
+    const krafla_logit_bias all[] = {{0, -INFINITY}, {1, -INFINITY}, {2, -INFINITY}};
+    const float fine[] = {1, 2, 3};
+    forbidden.logit_bias = all;
+    forbidden.n_logit_bias = 3;
+    EXPECT(status_of(&forbidden, 3, fine) == KRAFLA_E_NUMERIC);
+    forbidden.n_logit_bias = 1; /* no bias hides a NaN */
+    const float first_nan[] = {NAN, 1, 2};
+    EXPECT(status_of(&forbidden, 3, first_nan) == KRAFLA_E_NUMERIC);
 }
 
 static void test_options_out_of_range_are_refused(void)
@@ -212,10 +322,69 @@ static void test_options_out_of_range_are_refused(void)
     EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT);
     o = options(1, 0, -1);
     EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT);
+    const struct {
+        size_t at;
+        float low, high;
+        const char *message;
+    } floats[] = {
+        {offsetof(krafla_sampler_options, min_p), 0, 1, "min_p is %g, expected 0 to 1"},
+        {offsetof(krafla_sampler_options, repeat_penalty), 0.01f, 100,
+         "repeat_penalty is %g, expected 0.01 to 100"},
+        {offsetof(krafla_sampler_options, presence_penalty), -2, 2,
+         "presence_penalty is %g, expected -2 to 2"},
+        {offsetof(krafla_sampler_options, frequency_penalty), -2, 2,
+         "frequency_penalty is %g, expected -2 to 2"},
+    };
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
+        const float values[] = {floats[i].low - 0.001f, floats[i].high + 0.001f, NAN, -INFINITY,
+                                floats[i].low,          floats[i].high};
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            char want[80];
+            snprintf(want, sizeof want, floats[i].message, (double)values[v]);
+            o = options(1, 0, 0);
+            memcpy((char *)&o + floats[i].at, &values[v], sizeof *values);
+            if (v < 4) {
+                EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT);
+                EXPECT_STR(want, err.message);
+            } else {
+                EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_OK);
+                krafla_sampler_free(s);
+            }
+        }
+    }
+    o = options(1, 0, 0);
+    o.repeat_last_n = -1;
+    EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT);
     o = options(1, 0, 0);
     o.struct_size = 4;
     EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT);
     EXPECT(krafla_sampler_create(&s, 0, NULL, &err) == KRAFLA_E_ARGUMENT);
+}
+
+static void test_a_bias_out_of_range_is_refused(void)
+{
+    const struct {
+        krafla_logit_bias bias;
+        const char *message;
+    } cases[] = {
+        {{4, 0}, "logit_bias: the id 4 is not from 0 to 3"},
+        {{-1, 0}, "logit_bias: the id -1 is not from 0 to 3"},
+        {{3, 100.5f}, "logit_bias of token 3 is 100.5, expected -100 to 100 or -infinity"},
+        {{3, INFINITY}, "logit_bias of token 3 is inf, expected -100 to 100 or -infinity"},
+        {{3, NAN}, NULL}, /* "nan" or "-nan" */
+    };
+    krafla_sampler *s;
+    krafla_error err;
+    krafla_sampler_options o = options(1, 0, 0);
+    o.n_logit_bias = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        o.logit_bias = &cases[i].bias;
+        EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT && !s);
+        if (cases[i].message)
+            EXPECT_STR(cases[i].message, err.message);
+    }
+    o.logit_bias = NULL;
+    EXPECT(krafla_sampler_create(&s, 4, &o, &err) == KRAFLA_E_ARGUMENT);
 }
 
 /* What krafla_session_logits() gives before the first sync. */
@@ -230,12 +399,16 @@ int main(void)
 {
     test_greedy_takes_the_lowest_of_equal_ids();
     test_penalty_counts_each_recent_token_once();
+    test_presence_counts_once_and_frequency_each_time();
+    test_a_bias_is_added_before_all_else();
     test_draws_follow_the_softmax();
     test_top_k_then_top_p_among_them();
+    test_min_p_is_a_share_of_the_best_after_top_p();
     test_selection_equals_a_full_sort();
     test_same_seed_gives_the_same_tokens();
     test_numbers_that_are_none_are_errors();
     test_options_out_of_range_are_refused();
+    test_a_bias_out_of_range_is_refused();
     test_no_logits_are_an_error();
     return unit_done("test_sampler");
 }
