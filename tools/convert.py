@@ -29,7 +29,7 @@ import numpy as np
 
 from mlb import arch, quant
 from mlb.arch import llama2c
-from mlb.arch.common import Config, Plan, check_tensors, load
+from mlb.arch.common import Config, Plan, check_tensors, check_tied, left_out, load
 from mlb.chat import recognise_beside
 from mlb.checkpoint import (
     Checkpoint,
@@ -315,7 +315,10 @@ def make_job(args: argparse.Namespace, plan: Plan, checkpoint: Checkpoint, name:
         check_arch(args.source, plan.arch)
     except FormatError as error:
         raise CheckpointError(str(error).removesuffix(f"; {AGAIN}")) from None
-    check_tensors(plan, checkpoint.shapes, str(args.source))
+    plan = check_tensors(plan, checkpoint.shapes, str(args.source))
+    check_tied(plan, checkpoint, str(args.source))
+    for part, tensors in left_out(plan, checkpoint.shapes).items():
+        print(f"note: {part}: {tensors} tensors are left out", file=sys.stderr)
     rule = args.q4_rule or ("round" if plan.arch.family.startswith("gemma") else "fit")
     return Job(
         plan,

@@ -20,7 +20,7 @@ import numpy as np
 
 import mlb
 from mlb import quant
-from mlb.arch.common import rope_frequencies
+from mlb.arch import rope
 from mlb.envelope import AGAIN, FormatError, write_failure
 from mlb.format import TensorSource, write_model
 from mlb.shape import FAMILIES, Arch, always_q8, check_arch, expected_tensors
@@ -56,7 +56,7 @@ class Maker:
         """The RoPE frequencies, a norm near 1, or what else a layer has."""
         if name.startswith("rope_freq"):
             base = 1e6 if self.arch.local_rope and name == "rope_freq" else 1e4
-            return rope_frequencies(base, 2 * n).astype("<f4").tobytes()
+            return rope.default(base, 2 * n).astype("<f4").tobytes()
         rng = np.random.default_rng([self.seed, index])
         normal = rng.standard_normal(n, dtype=np.float32)
         kind = name.rpartition(".")[2]

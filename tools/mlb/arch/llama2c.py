@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlb.arch.common import Plan, Source, rope_frequencies
+from mlb.arch import rope
+from mlb.arch.common import Plan, Source
 from mlb.shape import Arch
 
 if TYPE_CHECKING:
@@ -37,4 +38,4 @@ def plan(checkpoint: Llama2c) -> Plan:
         tied=sizes.tied,
     )
     sources = {name: Source(name) for name in checkpoint.shapes}
-    return Plan(arch, sources, {"rope_freq": rope_frequencies(10000.0, head_dim)}, frozenset())
+    return Plan(arch, sources, {"rope_freq": rope.default(10000.0, head_dim)}, frozenset())
