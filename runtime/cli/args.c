@@ -18,6 +18,7 @@ enum {
     HELP_COLUMN = 23, /* where the sentences of --help start */
     HELP_WIDTH = 96,
     NAME_CAP = 32,      /* longer than any option name */
+    NUMBER_CAP = 64,    /* than any number that says something */
     MESSAGE_CAP = 1024, /* the words of the user in it are shortened */
 };
 
@@ -83,13 +84,15 @@ static bool parse_seed(const char *text, uint64_t *out)
 }
 
 /* Plain decimal: no hexadecimal, "inf", "nan" or white space, which strtod alone would take. */
-static bool parse_float(const char *text, double min, double max, float *out)
+bool args_float(const char *text, size_t bytes, double min, double max, float *out)
 {
-    if (!*text || text[strspn(text, "0123456789+-.eE")])
+    char number[NUMBER_CAP], *end;
+    if (bytes >= sizeof number || strspn(text, "0123456789+-.eE") < bytes)
         return false;
-    char *end;
-    const double v = strtod(text, &end);
-    if (end == text || *end || !(v >= min && v <= max))
+    memcpy(number, text, bytes);
+    number[bytes] = '\0';
+    const double v = strtod(number, &end);
+    if (end == number || *end || !(v >= min && v <= max))
         return false;
     *out = (float)v;
     return true;
@@ -117,7 +120,7 @@ static bool parse_value(const struct args_option *o, const char *text)
     case ARGS_SEED:
         return parse_seed(text, o->target);
     case ARGS_FLOAT:
-        return parse_float(text, o->min, o->max, o->target);
+        return args_float(text, strlen(text), o->min, o->max, o->target);
     case ARGS_TEXT:
         *(const char **)o->target = text;
         return true;

@@ -57,6 +57,8 @@ int args_usage_error(const struct args_program *p, const char *fmt, ...) KR_PRIN
 
 /* A decimal integer that is all of text[0..bytes) and lies in [min, max]. */
 bool args_int(const char *text, size_t bytes, int32_t min, int32_t max, int32_t *out);
+/* The same for a number with a point and an exponent. */
+bool args_float(const char *text, size_t bytes, double min, double max, float *out);
 
 /* On stderr: the number of threads and the reason for it, where -t has not given it (asked is 0); a
  * warning where -t asks for more than suits this machine.  used: krafla_session_threads(). */

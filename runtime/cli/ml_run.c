@@ -21,10 +21,16 @@ static const char examples[] =
 static struct run_options given = {
     .n = 64,
     .batch = 128,
-    .top_p = 0.9f,
-    .repeat_penalty = 1.0f,
-    .repeat_last_n = 64,
-    .seed = 1,
+    .sampling =
+        {
+            .temperature = -1.0f,
+            .top_p = -1.0f,
+            .min_p = -1.0f,
+            .repeat_penalty = -1.0f,
+            .top_k = -1,
+            .repeat_last_n = -1,
+            .seed = 1,
+        },
 };
 
 static const struct args_option options[] = {
@@ -42,21 +48,39 @@ static const struct args_option options[] = {
     {"--ctx", "N", ARGS_INT, &given.ctx, 1, MAX_ID + 1, NULL,
      "Context: the positions the KV cache holds; default: the model's longest, at most 4096.",
      NULL},
-    {"-T", "F", ARGS_FLOAT, &given.temperature, 0, 100, NULL,
+    {"-T", "F", ARGS_FLOAT, &given.sampling.temperature, 0, 100, NULL,
      "Temperature; 0 (default) always takes the most likely token.", NULL},
-    {"-p", "F", ARGS_FLOAT, &given.top_p, 0, 1, NULL,
+    {"-p", "F", ARGS_FLOAT, &given.sampling.top_p, 0, 1, NULL,
      "Top-p: sample from the most likely tokens that together hold this share; default 0.9, "
      "0 or 1: from all.",
      NULL},
-    {"--top-k", "N", ARGS_INT, &given.top_k, 0, MAX_ID, NULL,
+    {"--top-k", "N", ARGS_INT, &given.sampling.top_k, 0, MAX_ID, NULL,
      "Sample from the N most likely tokens, before top-p; 0 (default): from all.", NULL},
-    {"--repeat-penalty", "F", ARGS_FLOAT, &given.repeat_penalty, 0.01, 100, NULL,
+    {"--min-p", "F", ARGS_FLOAT, &given.sampling.min_p, 0, 1, NULL,
+     "Leave out tokens less likely than this share of the most likely one, after top-p; 0 "
+     "(default): none, 0.05 to 0.1 is usual.",
+     NULL},
+    {"--repeat-penalty", "F", ARGS_FLOAT, &given.sampling.repeat_penalty, 0.01, 100, NULL,
      "Divide the positive and multiply the negative logits of recent tokens by F; 1 (default): "
      "off, 1.1 to 1.3 is usual.",
      NULL},
-    {"--repeat-last-n", "N", ARGS_INT, &given.repeat_last_n, 0, MAX_ID, NULL,
-     "How many recent tokens the penalty looks at, prompt included; default 64.", NULL},
-    {"-s", "N", ARGS_SEED, &given.seed, 0, 0, NULL, "Seed of the sampler; default 1.", NULL},
+    {"--presence-penalty", "F", ARGS_FLOAT, &given.sampling.presence_penalty, -2, 2, NULL,
+     "Subtract F from the logits of recent tokens; 0 (default): off.", NULL},
+    {"--frequency-penalty", "F", ARGS_FLOAT, &given.sampling.frequency_penalty, -2, 2, NULL,
+     "Subtract F from the logits of recent tokens for each time they occur; 0 (default): off.",
+     NULL},
+    {"--repeat-last-n", "N", ARGS_INT, &given.sampling.repeat_last_n, 0, MAX_ID, NULL,
+     "How many recent tokens the three penalties look at, prompt included; default 64.", NULL},
+    {"--logit-bias", "LIST", ARGS_TEXT, &given.sampling.logit_bias, 0, 0, NULL,
+     "Add to logits before all else: ID=BIAS with commas between, biases from -100 (as good as "
+     "never) to 100 (always).",
+     NULL},
+    {"--sampling", "FROM", ARGS_CHOICE, &given.sampling.source, 0, 0, run_sampling_sources,
+     "Where the sampling numbers come from that no option gives: greedy (default: those named "
+     "here) or model (what the model's makers recommend; a line says what that is).",
+     NULL},
+    {"-s", "N", ARGS_SEED, &given.sampling.seed, 0, 0, NULL, "Seed of the sampler; default 1.",
+     NULL},
     {"-t", "N", ARGS_INT, &given.threads, 1, 64, NULL,
      "Threads; default: what suits this machine. The output does not depend on it.", NULL},
     {"--dump-logits", "FILE", ARGS_TEXT, &given.dump_logits, 0, 0, NULL,
@@ -267,27 +291,6 @@ static int open_session(struct run *r)
     return ARGS_OK;
 }
 
-static int open_sampler(struct run *r)
-{
-    const struct run_options *o = r->o;
-    krafla_error err;
-    krafla_sampler_options so;
-    krafla_sampler_defaults(&so);
-    so.temperature = o->temperature;
-    so.top_p = o->top_p;
-    so.top_k = o->top_k;
-    so.repeat_penalty = o->repeat_penalty;
-    so.repeat_last_n = o->repeat_last_n;
-    so.seed = o->seed;
-    /* Rows that pad the model's vocabulary have no text: never choose them. */
-    int32_t vocab = r->vocab;
-    if (r->tokenizer && krafla_tokenizer_vocab(r->tokenizer) < vocab)
-        vocab = krafla_tokenizer_vocab(r->tokenizer);
-    if (krafla_sampler_create(&r->sampler, vocab, &so, &err) != KRAFLA_OK)
-        return args_failed(&err);
-    return ARGS_OK;
-}
-
 static void add_stop(struct run *r, int32_t id)
 {
     if (id >= 0 && r->n_stops < RUN_MAX_STOPS)
@@ -366,7 +369,7 @@ static int run(struct run *r)
     if (code == ARGS_OK)
         code = open_session(r);
     if (code == ARGS_OK)
-        code = open_sampler(r);
+        code = run_open_sampler(r);
     if (code != ARGS_OK)
         return code;
     choose_stops(r);
@@ -390,7 +393,7 @@ int main(int argc, char **argv)
     if (code != ARGS_OK)
         return code;
 
-    struct run r = {.o = &given, .out = console_text()};
+    struct run r = {.program = &program, .o = &given, .out = console_text()};
     code = run(&r);
     krafla_sampler_free(r.sampler);
     krafla_session_free(r.session);

@@ -1,9 +1,9 @@
 /* run.h - the parts of ml_run: its options, its timeline of tokens, its three ways to run.
  *
- * ml_run.c reads the command line and opens everything; run_timeline.c
- * evaluates tokens and prints replies; run_chat.c and run_logits.c are --chat
- * and --dump-logits.  Functions that return int return an exit code of args.h
- * and have printed the error.
+ * ml_run.c reads the command line and opens everything, run_sampling.c the
+ * sampler; run_timeline.c evaluates tokens and prints replies; run_chat.c and
+ * run_logits.c are --chat and --dump-logits.  Functions that return int return
+ * an exit code of args.h and have printed the error.
  * SPDX-License-Identifier: MIT */
 #ifndef RUN_H
 #define RUN_H
@@ -13,17 +13,28 @@
 
 enum { RUN_MAX_STOPS = 32 };
 
+enum { RUN_SAMPLING_GREEDY = 0, RUN_SAMPLING_MODEL = 1 };
+
+/* Below 0, where that is no value, an option was not given. */
+struct run_sampling {
+    int32_t source; /* RUN_SAMPLING_GREEDY or _MODEL */
+    float temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    int32_t top_k, repeat_last_n;
+    const char *logit_bias;
+    uint64_t seed;
+};
+
 struct run_options {
     const char *model, *tokenizer, *text, *tokens, *dump_logits, *chat, *system;
-    int32_t n, ctx, top_k, repeat_last_n, threads, batch, kv, eos;
-    float temperature, top_p, repeat_penalty;
-    uint64_t seed;
+    struct run_sampling sampling;
+    int32_t n, ctx, threads, batch, kv, eos;
     bool pack_cache, no_pack, profile, show_prompt, probe;
     bool n_given, eos_given; /* the option was there */
 };
 
 /* Everything open, and the tokens so far. */
 struct run {
+    const struct args_program *program; /* for args_usage_error */
     const struct run_options *o;
     krafla_model *model;
     krafla_tokenizer *tokenizer; /* NULL: ids in, ids out */
@@ -49,6 +60,11 @@ enum run_end {
     RUN_INTERRUPTED, /* Ctrl-C */
     RUN_FAILED,      /* the error is printed, *exit_code set */
 };
+
+/* Choices of --sampling, in the order of RUN_SAMPLING_GREEDY, _MODEL. */
+extern const char *const run_sampling_sources[];
+/* Make r->sampler of the options, with model and tokenizer open. */
+int run_open_sampler(struct run *r);
 
 /* Print what stdout failed with; the exit code. */
 int run_output_failed(void);

@@ -225,6 +225,8 @@ void krafla_model_sampling(const krafla_model *m, krafla_sampler_options *o)
         o->top_p = s->top_p;
     if (s->min_p >= 0)
         o->min_p = s->min_p;
-    if (s->repeat_penalty >= 0)
+    if (s->repeat_penalty >= 0) {
         o->repeat_penalty = s->repeat_penalty;
+        o->repeat_last_n = INT32_MAX; /* as transformers, for whom the number was written */
+    }
 }
