@@ -27,10 +27,8 @@ static void choose_numbers(const struct run *r, krafla_sampler_options *so)
 {
     const struct run_sampling *given = &r->o->sampling;
     krafla_sampler_defaults(so);
-    if (given->source == RUN_SAMPLING_MODEL) {
-        so->top_p = 0.0f; /* what the model does not mention is off */
+    if (given->source == RUN_SAMPLING_MODEL)
         krafla_model_sampling(r->model, so);
-    }
     take_float(&so->temperature, given->temperature);
     take_float(&so->top_p, given->top_p);
     take_float(&so->min_p, given->min_p);

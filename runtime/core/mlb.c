@@ -340,7 +340,7 @@ static krafla_status parse_sampling(struct kr_mlb *m, krafla_error *err)
         {"repeat_penalty", 0.01, 100, &m->sampling.repeat_penalty},
     };
     const struct kr_json *j = &m->file.json;
-    m->sampling = (struct kr_sampling){-1, -1, -1, -1, -1};
+    m->sampling = (struct kr_sampling){.repeat_penalty = 1.0f};
     size_t o;
     krafla_status st = kr_json_member(j, 0, "sampling", KR_JSON_OBJECT, &o, err);
     if (st == KRAFLA_OK)

@@ -51,7 +51,7 @@ struct kr_linear {
     int32_t keys, values, channels; /* k_heads*k_dim, v_heads*v_dim, 2*keys + values */
 };
 
-/* What generation_config recommends; -1: nothing. */
+/* What generation_config recommends; what it does not mention is off. */
 struct kr_sampling {
     float temperature, top_p, min_p, repeat_penalty;
     int32_t top_k;

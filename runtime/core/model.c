@@ -217,16 +217,11 @@ size_t krafla_model_stop_ids(const krafla_model *m, const int32_t **ids)
 void krafla_model_sampling(const krafla_model *m, krafla_sampler_options *o)
 {
     const struct kr_sampling *s = &m->file.sampling;
-    if (s->temperature >= 0)
-        o->temperature = s->temperature;
-    if (s->top_k >= 0)
-        o->top_k = s->top_k;
-    if (s->top_p >= 0)
-        o->top_p = s->top_p;
-    if (s->min_p >= 0)
-        o->min_p = s->min_p;
-    if (s->repeat_penalty >= 0) {
-        o->repeat_penalty = s->repeat_penalty;
+    o->temperature = s->temperature;
+    o->top_k = s->top_k;
+    o->top_p = s->top_p;
+    o->min_p = s->min_p;
+    o->repeat_penalty = s->repeat_penalty;
+    if (s->repeat_penalty != 1.0f)
         o->repeat_last_n = INT32_MAX; /* as transformers, for whom the number was written */
-    }
 }

@@ -249,8 +249,8 @@ typedef struct krafla_sampler_options {
 } krafla_sampler_options;
 
 void krafla_sampler_defaults(krafla_sampler_options *o);
-/* Set what the model's own configuration recommends (temperature, top_k, top_p, min_p,
- * repeat_penalty as far as it does, that over the whole text) and leave the rest. */
+/* Set temperature, top_k, top_p, min_p and repeat_penalty (over the whole text) to what the model's
+ * own configuration recommends, to off where it says nothing, and leave the rest. */
 void krafla_model_sampling(const krafla_model *m, krafla_sampler_options *o);
 /* Ids from 0 to vocab - 1 will be chosen, no others: with the model's vocab, give the tokenizer too,
  * because a model may have rows without a token.  o may be NULL for the defaults. */
