@@ -24,11 +24,18 @@ TOKENIZERS = Path(__file__).resolve().parent.parent / "data" / "tokenizers"
 SHAPE = ("--wtype", "q8", "--dim", "64", "--layers", "2", "--heads", "2", "--max-seq", "256")
 
 # For each template: a tokenizer of its kind in tests/data, and the special tokens to add to it.
+_CHATML = ("<|im_start|>", "<|im_end|>")
+_THINK = ("<think>", "</think>")
+_LLAMA3 = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
 CHATS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "chatml": ("gpt2", ("<|im_start|>", "<|im_end|>")),
+    "chatml": ("gpt2", _CHATML),
     "gemma": ("gemma", ("<bos>", "<start_of_turn>", "<end_of_turn>")),
     "llama2": ("llama", ()),
-    "smollm": ("digits", ("<|im_start|>", "<|im_end|>")),
+    "llama3": ("gpt2", _LLAMA3),
+    "qwen": ("gpt2", _CHATML),
+    "qwen3.5": ("gpt2", _CHATML + _THINK),
+    "qwen3.5-nothink": ("gpt2", _CHATML + _THINK),
+    "smollm": ("digits", _CHATML),
     "zephyr": ("llama", ()),
 }
 
