@@ -15,12 +15,14 @@
 #define KR_INLINE static inline __attribute__((always_inline))
 #define KR_NOINLINE __attribute__((noinline))
 #define KR_ALIGNED(n) __attribute__((aligned(n)))
+#define KR_PREFETCH(p) __builtin_prefetch(p)
 #define KR_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define KR_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))
 #else
 #define KR_INLINE static __forceinline
 #define KR_NOINLINE __declspec(noinline)
 #define KR_ALIGNED(n) __declspec(align(n))
+#define KR_PREFETCH(p) ((void)(p))
 #define KR_UNLIKELY(x) (x)
 #define KR_NO_SANITIZE
 #endif

@@ -157,8 +157,9 @@ void kern_l2norm(float *y, const float *x, size_t n, float eps, float scale);
 void kern_delta_gates(float *decay, float *beta, const float *a, const float *b, const float *rate,
                       const float *bias, size_t n);
 
-/* One value head over `tokens` tokens in order.  Its state is [k_dim][v_dim16], v_dim16 = v_dim
- * rounded up to 16, zeros behind v_dim; 64-byte aligned.  For each token, for each column j:
+/* One value head over `tokens` tokens, at least one, in order.  Its state is [k_dim][v_dim16],
+ * v_dim16 = v_dim rounded up to 16, zeros behind v_dim; 64-byte aligned.  For each token, for each
+ * column j:
  *     m = decay * (sum over i, in order, of state[i][j] * k[i])
  *     u = beta * (v[j] - m)
  *     state[i][j] = fma(k[i], u, decay * state[i][j])        for each i

@@ -15,6 +15,7 @@ enum {
     PACK_BLOCKS = 2,    /* k-blocks of a super-block: 9 or 17 whole cache lines */
     TILE_COLS = 4,      /* columns per tile: 2 x 4 sums + 2 weights + activation + work of 16 ymm */
     ATTN_SUMS = 5,      /* attention sums in registers, beside K or V and a broadcast */
+    DELTA_VECS = 2, /* vectors of columns of the delta rule: 2 x 4 ymm of sums + 4 of state of 16 */
 };
 
 #endif

@@ -16,6 +16,7 @@ enum {
     TILE_COLS = 12, /* columns per register tile: 12 sums + 12 dots + weights + scale of 32 zmm */
     TILE_REST = 8,  /* columns of the last tile: 128 = 10 * 12 + 8 */
     ATTN_SUMS = 28, /* attention sums in registers, beside K or V and a broadcast */
+    DELTA_VECS = 4, /* vectors of columns of the delta rule: 8 sums + 4 updates + 4 of state */
 };
 
 #endif

@@ -16,6 +16,7 @@ enum {
     TILE_COLS = 6,      /* columns per tile: 2 x 6 sums + 2 weights + activation of 16 ymm */
     TILE_REST = 4,      /* columns of the last tiles: 128 = 20 * 6 + 2 * 4 */
     ATTN_SUMS = 5,      /* attention sums in registers, beside K or V and a broadcast */
+    DELTA_VECS = 2, /* vectors of columns of the delta rule: 2 x 4 ymm of sums + 4 of state of 16 */
 };
 
 #endif

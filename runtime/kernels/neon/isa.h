@@ -21,6 +21,7 @@ enum {
     TILE_Q4_COLS = NEON_REGISTERS / 8, /* 2 panels x 4 x 2 sums + 4 activations + 4 x nibbles + 2 */
     GROUPS_Q8 = NEON_REGISTERS == 32 ? 4 : 1, /* of 4 rows: 2 sums each + 8 activations + weights */
     ATTN_SUMS = NEON_REGISTERS / 8,           /* 4 sums of four registers + K or V + a broadcast */
+    DELTA_VECS = 1, /* vectors of columns of the delta rule: 2 x 4 sums + 4 of state */
 };
 
 #endif

@@ -14,6 +14,7 @@ enum {
     PACK_Q4_XOR = 8, /* nibbles in two's complement: in the upper half of a byte, 16 times q */
     PACK_BLOCKS = 2, /* k-blocks of a super-block */
     ATTN_SUMS = 4,   /* 4 sums of four registers + K or V + a broadcast, of 32 registers */
+    DELTA_VECS = 1,  /* vectors of columns of the delta rule: 2 x 4 sums + 4 of state of 32 */
 };
 
 #endif

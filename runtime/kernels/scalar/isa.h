@@ -13,6 +13,7 @@ enum {
     PACK_Q4_XOR = 0,    /* nibbles as in the file: q + 8 */
     PACK_BLOCKS = 2,    /* k-blocks of a super-block */
     ATTN_SUMS = 1,      /* one vf of 16 floats is all that most compilers keep in registers */
+    DELTA_VECS = 1,     /* vectors of columns of the delta rule at once */
 };
 
 #endif

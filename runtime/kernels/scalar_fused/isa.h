@@ -14,6 +14,7 @@ enum {
     PACK_Q4_XOR = 0,    /* nibbles as in the file: q + 8 */
     PACK_BLOCKS = 2,    /* k-blocks of a super-block */
     ATTN_SUMS = 1,
+    DELTA_VECS = 1, /* vectors of columns of the delta rule at once */
 };
 
 #endif

@@ -15,6 +15,7 @@ enum {
     PACK_BLOCKS = 2,    /* k-blocks of a super-block: 9 or 17 whole cache lines */
     WIDEN_COLS = 4,     /* from here on it pays to widen a block for all columns */
     ATTN_SUMS = 3,      /* attention sums in registers, beside K or V and a broadcast */
+    DELTA_VECS = 1, /* vectors of columns of the delta rule: 2 x 4 xmm of sums + 4 of state of 16 */
 };
 
 #endif

@@ -16,6 +16,7 @@ enum {
     UNPACK_COLS = 4,    /* Q4: from here on it pays to unpack a block for all columns */
     WIDEN_COLS = 8,     /* Q8: to widen it */
     ATTN_SUMS = 3,      /* attention sums in registers, beside K or V and a broadcast */
+    DELTA_VECS = 1, /* vectors of columns of the delta rule: 2 x 4 xmm of sums + 4 of state of 16 */
 };
 
 #endif

@@ -20,6 +20,7 @@ enum {
     PACK_BLOCKS = 2, /* k-blocks of a super-block */
     TILE_COLS = 2,   /* columns at once: 8 weights + 2 x 2 activations + 2 x 2 sums of 32 */
     ATTN_SUMS = 4,   /* attention is NEON's: 4 sums of four registers */
+    DELTA_VECS = 1,  /* vectors of columns of the delta rule: NEON's as well */
 };
 
 #endif

@@ -4,11 +4,14 @@
  * The gates are plain double arithmetic without fma, so that both classes and
  * every compiler give the same bits (-ffp-contract=off).
  * SPDX-License-Identifier: MIT */
+#include <stdbool.h>
 #include <string.h>
 
 #include <vec.h>
 
+#include "compiler.h"
 #include "exp.h"
+#include "isa.h"
 #include "kernels.h"
 
 /* ---- convolution --------------------------------------------------------- */
@@ -96,38 +99,91 @@ void kern_delta_gates(float *decay, float *beta, const float *a, const float *b,
 
 /* ---- state ------------------------------------------------------------------ */
 
-static inline void delta_column(float *out, size_t out_stride, float *state, size_t stride,
-                                const struct kern_delta *in, const float *values, size_t lanes)
+/* The columns of n <= DELTA_VECS vectors side by side, n a constant: a core sees as many chains. */
+struct delta_sums {
+    vf m[DELTA_VECS]; /* sum of state[i] * k[i] */
+    vf o[DELTA_VECS]; /* sum of state[i] * q[i] */
+};
+
+#define EACH                                                                                       \
+    KR_UNROLL                                                                                      \
+    for (size_t c = 0; c < n; c++)
+
+/* Before the first token. */
+KR_INLINE void delta_recall(const size_t n, struct delta_sums *sums, const float *state,
+                            size_t stride, const float *k, size_t k_dim)
 {
-    for (size_t t = 0; t < in->tokens; t++) {
-        const float *q = in->q + t * in->qkv_stride, *k = in->k + t * in->qkv_stride;
-        const float *v = values + t * in->qkv_stride;
+    vf m[DELTA_VECS];
+    EACH m[c] = vf_set1(0.0f);
+    for (size_t i = 0; i < k_dim; i++, state += stride) {
+        const vf ki = vf_set1(k[i]);
+        EACH m[c] = vf_fma(vf_load(state + c * KERN_LANES), ki, m[c]);
+    }
+    EACH sums->m[c] = m[c];
+}
+
+/* The state after token t, and its sums: over q, and if there are more tokens over the next one's k,
+ * so that a token reads the state once. */
+KR_INLINE void delta_update(const size_t n, const bool more, struct delta_sums *sums, float *state,
+                            size_t stride, const struct kern_delta *in, size_t t, const vf *update)
+{
+    const float *q = in->q + t * in->qkv_stride, *k = in->k + t * in->qkv_stride;
+    const float *next_k = more ? k + in->qkv_stride : k;
+    const vf decay = vf_set1(in->decay[t * in->gate_stride]);
+    vf u[DELTA_VECS], m[DELTA_VECS], o[DELTA_VECS];
+    EACH u[c] = update[c], m[c] = o[c] = vf_set1(0.0f);
+    for (size_t i = 0; i < in->k_dim; i++, state += stride) {
+        const vf ki = vf_set1(k[i]), qi = vf_set1(q[i]), next_ki = vf_set1(next_k[i]);
+        vf s[DELTA_VECS];
+        EACH s[c] = vf_fma(ki, u[c], vf_mul(decay, vf_load(state + c * KERN_LANES)));
+        EACH vf_store(state + c * KERN_LANES, s[c]);
+        EACH o[c] = vf_fma(s[c], qi, o[c]);
+        if (more)
+            EACH m[c] = vf_fma(s[c], next_ki, m[c]);
+    }
+    EACH sums->m[c] = m[c], sums->o[c] = o[c];
+}
+
+/* n vectors of columns over all tokens, or a single one with only `lanes`; out, state and v begin at
+ * the first. */
+KR_INLINE void delta_columns(const size_t n, size_t lanes, float *out, size_t out_stride,
+                             float *state, size_t stride, const struct kern_delta *in,
+                             const float *v)
+{
+    const bool whole = lanes == KERN_LANES;
+    struct delta_sums sums;
+    vf x[DELTA_VECS], u[DELTA_VECS];
+    delta_recall(n, &sums, state, stride, in->k, in->k_dim);
+    for (size_t t = 0; t < in->tokens; t++, v += in->qkv_stride, out += out_stride) {
         const vf decay = vf_set1(in->decay[t * in->gate_stride]);
         const vf beta = vf_set1(in->beta[t * in->gate_stride]);
-        vf m = vf_set1(0.0f), o = m;
-        for (size_t i = 0; i < in->k_dim; i++)
-            m = vf_fma(vf_load(state + i * stride), vf_set1(k[i]), m);
-        const vf value = lanes == KERN_LANES ? vf_load(v) : vf_load_n(v, lanes);
-        const vf u = vf_mul(beta, vf_sub(value, vf_mul(decay, m)));
-        for (size_t i = 0; i < in->k_dim; i++) {
-            const vf s = vf_mul(decay, vf_load(state + i * stride));
-            const vf next = vf_fma(vf_set1(k[i]), u, s);
-            vf_store(state + i * stride, next);
-            o = vf_fma(next, vf_set1(q[i]), o);
-        }
-        if (lanes == KERN_LANES)
-            vf_store(out + t * out_stride, o);
+        EACH x[c] = whole ? vf_load(v + c * KERN_LANES) : vf_load_n(v, lanes);
+        EACH u[c] = vf_mul(beta, vf_sub(x[c], vf_mul(decay, sums.m[c])));
+        if (t + 1 < in->tokens)
+            delta_update(n, true, &sums, state, stride, in, t, u);
         else
-            vf_store_n(out + t * out_stride, o, lanes);
+            delta_update(n, false, &sums, state, stride, in, t, u);
+        if (whole)
+            EACH vf_store(out + c * KERN_LANES, sums.o[c]);
+        else
+            vf_store_n(out, sums.o[0], lanes);
     }
 }
+#undef EACH
 
 void kern_delta(float *out, size_t out_stride, float *state, const struct kern_delta *in)
 {
-    const size_t stride = (in->v_dim + KERN_LANES - 1) / KERN_LANES * KERN_LANES;
-    for (size_t j = 0; j < in->v_dim; j += KERN_LANES) {
-        const size_t left = in->v_dim - j;
-        delta_column(out + j, out_stride, state + j, stride, in, in->v + j,
-                     left < KERN_LANES ? left : KERN_LANES);
+    enum { GROUP = DELTA_VECS * KERN_LANES };
+    const size_t v_dim = in->v_dim, stride = (v_dim + KERN_LANES - 1) / KERN_LANES * KERN_LANES;
+    /* Each group of columns walks through memory in steps, which no hardware runs ahead of. */
+    for (size_t i = 0; i < in->k_dim * stride; i += KERN_LANES)
+        KR_PREFETCH(state + i);
+    size_t j = 0;
+    for (; j + GROUP <= v_dim; j += GROUP)
+        delta_columns(DELTA_VECS, KERN_LANES, out + j, out_stride, state + j, stride, in,
+                      in->v + j);
+    for (; j < v_dim; j += KERN_LANES) {
+        const size_t lanes = v_dim - j < KERN_LANES ? v_dim - j : KERN_LANES;
+        delta_columns(1, lanes, out + j, out_stride, state + j, stride, in, in->v + j);
     }
 }
