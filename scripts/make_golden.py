@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Make the checkpoints of tests/data/golden with transformers, and hashes of the runtime's logits.
 
-    python3 scripts/make_golden.py        # checkpoints and F32 logits; needs torch and transformers
+    python3 scripts/make_golden.py            # what is not there; needs torch and transformers
+    python3 scripts/make_golden.py --all
     python3 scripts/make_golden.py --hashes build/scalar build/scalar_fused
 
-Sizes are chosen to be awkward: odd numbers of blocks, a head_dim that is not dim / heads and not a
-multiple of 16, one to four query heads per key head, a window shorter than the text.  The second
-command is run when the runtime's arithmetic changes on purpose; the tests compare every build with
-what it wrote.
+golden_models.py says what they are.  The last command is run when the runtime's arithmetic changes
+on purpose; the tests compare every build with what it wrote.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import hashlib
 import json
 import sys
@@ -22,121 +20,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 import isas
+from golden_models import COMMON, GOLDENS, Golden
 from krafla_release.project import ROOT, ReleaseError, exit_code, output
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 GOLDEN = ROOT / "tests" / "data" / "golden"
-TOKENS = 40
+TOKENS = 64
 WTYPES = ("q8", "q4")
-
-COMMON: Mapping[str, Any] = {
-    "vocab_size": 320,
-    "max_position_embeddings": 1024,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Golden:
-    """One checkpoint: its directory, family, stored type, seed and sizes."""
-
-    name: str
-    family: str
-    dtype: str
-    seed: int
-    config: Mapping[str, Any]
-
-
-GOLDENS = (
-    Golden(
-        "llama",
-        "llama",
-        "float32",
-        1,
-        {
-            "hidden_size": 32,
-            "intermediate_size": 96,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 4,
-            "rope_theta": 10000.0,
-            "tie_word_embeddings": False,
-        },
-    ),
-    Golden(
-        "llama_gqa",
-        "llama",
-        "float16",
-        2,
-        {
-            "hidden_size": 64,
-            "intermediate_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 40,
-            "rope_theta": 100000.0,
-            "rms_norm_eps": 1e-5,
-            "tie_word_embeddings": True,
-        },
-    ),
-    Golden(
-        "gemma3",
-        "gemma3",
-        "bfloat16",
-        3,
-        {
-            "hidden_size": 32,
-            "intermediate_size": 96,
-            "num_hidden_layers": 4,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 1,
-            "head_dim": 24,
-            "query_pre_attn_scalar": 20,
-            "sliding_window": 7,
-            "layer_types": [
-                "sliding_attention",
-                "sliding_attention",
-                "full_attention",
-                "sliding_attention",
-            ],
-            "tie_word_embeddings": True,
-        },
-    ),
-)
+ZERO_CENTRED = ("Gemma", "Qwen3_5")  # their norms multiply by 1 + w
 
 
 def make(golden: Golden, out: Path) -> None:
     """Write a checkpoint, tokens, and the logits transformers computes from the stored weights."""
     import torch
-    from transformers import (
-        Gemma3ForCausalLM,
-        Gemma3TextConfig,
-        LlamaConfig,
-        LlamaForCausalLM,
-        PreTrainedModel,
-    )
+    import transformers
 
-    values = {**COMMON, **golden.config}
-    if golden.family == "llama":
-        model: PreTrainedModel = LlamaForCausalLM(LlamaConfig(**values))
-    else:
-        model = Gemma3ForCausalLM(Gemma3TextConfig(**values))
+    kind = getattr(transformers, golden.model)
+    model = kind(configuration(kind.config_class, golden))
     rng = np.random.default_rng(golden.seed)
     with torch.no_grad():
-        for _, parameter in sorted(model.named_parameters()):
-            shape = tuple(parameter.shape)
-            value = rng.standard_normal(shape).astype(np.float32)
-            if len(shape) == 1:
-                value = np.float32(0.2) * value + np.float32(golden.family == "llama")
-            else:
-                value *= np.float32(1.2 / np.sqrt(shape[1]))
+        for name, parameter in sorted(model.named_parameters()):
+            value = random_values(rng, golden.model, name, tuple(parameter.shape))
             parameter.copy_(torch.from_numpy(value))
     out.mkdir(parents=True, exist_ok=True)
     model.to(getattr(torch, golden.dtype)).save_pretrained(out)
@@ -147,14 +56,58 @@ def make(golden: Golden, out: Path) -> None:
             "rope_scaling": None,
             "torch_dtype": "float32",
         }
-        config = {"architectures": ["LlamaForCausalLM"], **old, **values}
+        config = {"architectures": ["LlamaForCausalLM"], **old, **COMMON, **golden.config}
         (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
-    tokens = rng.integers(0, 320, TOKENS).tolist()
-    stored = type(model).from_pretrained(out, dtype=torch.float32, attn_implementation="eager")
-    with torch.no_grad():
-        logits = stored.eval()(torch.tensor([tokens])).logits[0].numpy()
-    np.save(out / "logits.npy", logits.astype(np.float32))
+    if golden.name == "qwen3_5":
+        add_prediction_head(out / "model.safetensors")
+    vocab = model.config.get_text_config().vocab_size
+    tokens = rng.integers(0, vocab, TOKENS).tolist()
+    logits = transformers_logits(out, tokens)
+    np.save(out / "logits.npy", logits)
     (out / "tokens.json").write_text(json.dumps(tokens) + "\n")
+
+
+def configuration(kind: Any, golden: Golden) -> Any:
+    """Return the configuration object; an image-text model has those of its parts in it."""
+    if golden.text is None:
+        return kind(**{**COMMON, **golden.config})
+    return kind(**golden.config, text_config={**COMMON, **golden.text})
+
+
+def random_values(
+    rng: np.random.Generator, model: str, name: str, shape: tuple[int, ...]
+) -> npt.NDArray[np.float32]:
+    """Return weights that keep a model's vectors near unit size, and biases that matter."""
+    value = rng.standard_normal(shape).astype(np.float32)
+    if len(shape) > 1:
+        return value * np.float32(1.2 / np.sqrt(np.prod(shape[1:])))
+    if name.endswith(("bias", "A_log")):
+        return np.float32(0.5) * value
+    zero_centred = model.startswith(ZERO_CENTRED) and not name.endswith("linear_attn.norm.weight")
+    return np.float32(0.2) * value + np.float32(not zero_centred)
+
+
+def add_prediction_head(path: Path) -> None:
+    """Give a checkpoint what transformers drops: a tensor of a multi-token prediction head."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(path)
+    tensors["mtp.fc.weight"] = torch.ones(2, 4, dtype=torch.bfloat16)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def transformers_logits(directory: Path, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+    """Return the logits [tokens, vocab] that transformers computes in float32."""
+    import torch
+    import transformers
+
+    (name,) = json.loads((directory / "config.json").read_text())["architectures"]
+    kind = getattr(transformers, name)
+    model = kind.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager")
+    with torch.no_grad():
+        logits = model.eval()(torch.tensor([list(tokens)])).logits[0].numpy()
+    return np.asarray(logits, dtype=np.float32)
 
 
 def arithmetic_class(build: Path) -> str:
@@ -196,12 +149,14 @@ def hashes(builds: Sequence[Path]) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Write what the options ask for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--all", action="store_true", help="make those again that are there")
     parser.add_argument("--hashes", nargs="+", type=Path, metavar="BUILD", help="write hashes.json")
     args = parser.parse_args(argv)
     if args.hashes:
         return exit_code(lambda: hashes([build.resolve() for build in args.hashes]))
     for golden in GOLDENS:
-        make(golden, GOLDEN / golden.name)
+        if args.all or not (GOLDEN / golden.name / "logits.npy").exists():
+            make(golden, GOLDEN / golden.name)
     return 0
 
 

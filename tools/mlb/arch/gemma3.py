@@ -60,6 +60,7 @@ LEFT_OUT = {"vision tower": ("vision_tower.", "multi_modal_projector.")}
 
 def plan(config: Config) -> Plan:
     """The plan of a Gemma3ForCausalLM checkpoint."""
+    config.must_be("attn_logit_softcapping")  # which transformers reads here and does not use
     arch = dataclasses.replace(gemma(config, "gemma3", DEFAULTS), qk_norm=True)
     config.get("_sliding_window_pattern", None)
     pattern = config.integer("sliding_window_pattern", config.get("_sliding_window_pattern", 6))
@@ -72,6 +73,7 @@ def plan(config: Config) -> Plan:
 def image_text_plan(config: Config) -> Plan:
     """The plan of the language model of a Gemma3ForConditionalGeneration checkpoint."""
     inner = text_model(config, "gemma3_text", IMAGE_TEXT, tied=True)
+    inner.must_be("final_logit_softcapping")  # only the text model of that name has it
     made = plan(inner)
     inner.finish()
     return dataclasses.replace(made, left_out=LEFT_OUT)
