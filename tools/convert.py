@@ -3,6 +3,7 @@
 
     python3 tools/convert.py hf ./SmolLM2-135M-Instruct model.mlb --wtype q8
     python3 tools/convert.py llama2c stories42M.bin stories.mlb --wtype q4
+    python3 tools/convert.py gguf model.gguf model.mlb --tokenizer model.mlt
 
 What the runtime could not compute is refused by name.  The file is written beside its final name
 and gets that name only after it was read back and the first layers computed the same logits from
@@ -27,9 +28,9 @@ import mlb  # first: it says what to do if numpy is missing
 # isort: split
 import numpy as np
 
-from mlb import arch, quant
+from mlb import arch, gguf_tokenizer, quant, tokenizer
 from mlb.arch import llama2c
-from mlb.arch.common import Config, Plan, check_tensors, check_tied, left_out, load
+from mlb.arch.common import Config, Plan, check_tensors, check_tied, left_out, load, load_blocks
 from mlb.chat import recognise_beside
 from mlb.checkpoint import (
     Checkpoint,
@@ -45,6 +46,9 @@ from mlb.format import (
     read_model,
     write_model,
 )
+from mlb.gguf import read_gguf
+from mlb.gguf_families import generation_of
+from mlb.gguf_model import open_gguf, settle_types
 from mlb.reference import CheckpointWeights, FileWeights, Float, forward
 from mlb.shape import always_q8, check_arch, expected_tensors, tensor_bytes
 
@@ -87,6 +91,7 @@ class Job:
     chat: str | None = None
     stop_ids: tuple[int, ...] = ()
     sampling: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    tokenizer: tokenizer.Tokenizer | None = None  # to be written beside it
 
 
 class Progress:
@@ -153,11 +158,8 @@ def _matrix(
     if source.head_dim:
         step = max(1, step // source.head_dim) * source.head_dim
     for row in range(0, rows, step):
-        values = load(source, job.checkpoint, row, min(rows, row + step))
-        try:
-            blocks = quant.quantize(values, kind, job.rule)
-        except quant.QuantError as error:
-            raise CheckpointError(f"tensor {source.name!r}: {error}") from None
+        part = (row, min(rows, row + step))
+        blocks = load_blocks(source, job.checkpoint, part, kind, job.rule)
         yield blocks
         progress.step(name, blocks.nbytes)
 
@@ -303,6 +305,33 @@ def llama2c_job(args: argparse.Namespace) -> Job:
     return dataclasses.replace(job, stop_ids=(1, 2) if job.plan.arch.vocab > 2 else ())
 
 
+def gguf_job(args: argparse.Namespace) -> Job:
+    """Plan the conversion of a GGUF file; the types that are ours stay as they are."""
+    for target in (args.out, args.tokenizer or args.out):
+        if target.exists() and target.samefile(args.source):
+            raise FormatError(f"{target}: is the file to convert: give another name")
+    gguf = read_gguf(args.source)
+    plan, checkpoint = open_gguf(gguf)
+    job = make_job(args, plan, checkpoint, args.source.stem)
+    types, notes = settle_types(job.plan, checkpoint, job.types)
+    template = gguf_tokenizer.recognised(gguf)
+    if template.note:
+        notes.append(f"note: {args.source}: {template.note}")
+    for note in notes:
+        print(one_line(note), file=sys.stderr)
+    if args.tokenizer:
+        check_target(args.tokenizer)
+        own = gguf_tokenizer.read(gguf, template.name)
+    return dataclasses.replace(
+        job,
+        types=types,
+        chat=template.name,
+        stop_ids=gguf_tokenizer.end_ids(gguf, plan.arch.vocab),
+        sampling=sampling(generation_of(gguf)),
+        tokenizer=own if args.tokenizer else None,
+    )
+
+
 def make_job(args: argparse.Namespace, plan: Plan, checkpoint: Checkpoint, name: str) -> Job:
     """Apply the options to a plan and compare it with what the checkpoint holds."""
     if args.max_seq:
@@ -330,6 +359,9 @@ def make_job(args: argparse.Namespace, plan: Plan, checkpoint: Checkpoint, name:
     )
 
 
+JOBS = {"hf": huggingface_job, "llama2c": llama2c_job, "gguf": gguf_job}
+
+
 def matrix_classes(text: str) -> tuple[str, ...]:
     """Parse the list of --q8."""
     names = tuple(text.split(","))
@@ -355,11 +387,23 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     for kind, what in (
         ("hf", "a Hugging Face directory: config.json and *.safetensors"),
         ("llama2c", "a llama2.c .bin file"),
+        ("gguf", "a GGUF file; its Q8_0 and Q4_0 tensors are taken over as they are"),
     ):
         sub = kinds.add_parser(kind, help=what)
         sub.add_argument("source", type=Path, help=what)
         sub.add_argument("out", type=Path, help="the .mlb file to write")
-        sub.add_argument("--wtype", choices=("q8", "q4"), required=True, help="weight format")
+        if kind == "gguf":
+            sub.add_argument(
+                "--wtype",
+                choices=("q8", "q4"),
+                default="q8",
+                help="format of tensors that are neither Q8_0 nor Q4_0 (default: q8)",
+            )
+            sub.add_argument(
+                "--tokenizer", type=Path, metavar="OUT.mlt", help="write its tokenizer, too"
+            )
+        else:
+            sub.add_argument("--wtype", choices=("q8", "q4"), required=True, help="weight format")
         sub.add_argument("--max-seq", type=positive, metavar="N", help="longest context, if less")
         sub.add_argument(
             "--scales", choices=("f16", "f32"), default="f16", help="type of block scales"
@@ -381,22 +425,28 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Convert; exit code 0, 1 on an error, 2 on wrong usage, 130 on Ctrl-C."""
     args = parse(argv)
+    target: Path = args.out
     try:
-        job = huggingface_job(args) if args.kind == "hf" else llama2c_job(args)
+        job = JOBS[args.kind](args)
         started = time.monotonic()
         convert(job, args.out)
         seconds = time.monotonic() - started
-    except (CheckpointError, FormatError) as error:
+        if job.tokenizer is not None:
+            target = args.tokenizer
+            tokenizer.write(target, job.tokenizer)
+    except (CheckpointError, FormatError, tokenizer.TokenizerError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"error: {write_failure(args.out, error)}", file=sys.stderr)
+        print(f"error: {write_failure(target, error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
         return 130
     size = args.out.stat().st_size
     print(f"{args.out}: {size / (1 << 20):.1f} MiB in {seconds:.1f} s, self-check passed")
+    if job.tokenizer is not None:
+        print(f"{args.tokenizer}: {len(job.tokenizer.tokens)} tokens, chat {job.chat}")
     return 0
 
 

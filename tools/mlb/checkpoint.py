@@ -27,6 +27,8 @@ from mlb.envelope import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mlb.quant import Blocks
+
 F32 = npt.NDArray[np.float32]
 
 HEADER_CAP = 16 << 20  # of the library 100 MB, which as nested lists would take 2.5 GB
@@ -256,6 +258,14 @@ class Checkpoint:
     def read(self, name: str, row0: int = 0, row1: int | None = None) -> F32:
         """Rows [row0, row1) of a tensor as float32."""
         return self.entries[name].read(row0, row1)
+
+    def keeps(self, name: str, kind: str) -> bool:  # noqa: ARG002  (no safetensors file does)
+        """Whether a matrix is stored in the blocks of `kind`, so that nothing is quantized."""
+        return False
+
+    def blocks(self, name: str, kind: str, row0: int, row1: int) -> Blocks:
+        """Rows [row0, row1) of a matrix that is kept, as its blocks [rows, k/32]."""
+        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)

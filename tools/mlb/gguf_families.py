@@ -74,6 +74,7 @@ class Family:
     special: Callable[[Config, Json], Json]  # keys of config.json beside the common ones
     layer: Mapping[str, str] = dataclasses.field(default_factory=lambda: LAYER)
     turned: bool = True  # query and key rows are in rotate-half order, as in the checkpoint
+    partial: bool = False  # only the first elements of each head turn
 
 
 # ---- what is special in each family --------------------------------------------------------------
@@ -183,11 +184,26 @@ FAMILIES: Mapping[str, Family] = {
     "llama": Family(_llama, turned=False),
     "qwen2": Family(_plain("qwen2")),
     "qwen3": Family(_plain("qwen3")),
-    "qwen35": Family(_qwen35, QWEN35_LAYER),
+    "qwen35": Family(_qwen35, QWEN35_LAYER, partial=True),
     "smollm3": Family(_smollm3, turned=False),
     "gemma2": Family(_gemma2),
     "gemma3": Family(_gemma3),
 }
+
+
+SAMPLING = {  # of generation_config.json
+    "temperature": "temp",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "repetition_penalty": "penalty_repeat",
+}
+
+
+def generation_of(gguf: Gguf) -> Json:
+    """The generation_config.json that the file's fields come to."""
+    found = {ours: gguf.fields.get(f"general.sampling.{key}") for ours, key in SAMPLING.items()}
+    return {ours: value for ours, value in found.items() if value is not None}
 
 
 # ---- what all have -------------------------------------------------------------------------------
@@ -221,6 +237,8 @@ def config_of(gguf: Gguf) -> Json:
     meta = Config(own, f"{gguf.path}: {name}")
     common = _common(meta, gguf)
     found = common | family.special(meta, common)
+    if not family.partial:
+        meta.must_be("rope.dimension_count", common["head_dim"])
     meta.finish()
     return found
 
@@ -231,6 +249,7 @@ def _common(meta: Config, gguf: Gguf) -> Json:
             raise CheckpointError(f"{meta.where}: a mixture of experts is not supported")
     meta.must_be("attention.causal", True)  # noqa: FBT003  (the value in the file)
     meta.must_be("pooling_type", 0)
+    meta.amount("attention.scale", 0)  # open_gguf() takes it
     for key in ("vocab_size", "rope.scaling.finetuned", "tensor_data_layout"):
         meta.get(key, None)
     dim, heads = meta.integer("embedding_length"), meta.integer("attention.head_count")

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlb import VERSION, tokenizer
+from mlb.chat import Recognised, recognise
+from mlb.checkpoint import CheckpointError
+from mlb.envelope import one_line
 from mlb.tokenizer import SPACE, Beside, Tokenizer, TokenizerError
 from mlb.tokenizer_pipeline import LLAMA3_REGEX, QWEN2_REGEX, QWEN3_5_REGEX, shown
 
@@ -28,6 +31,12 @@ Json = dict[str, Any]
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # tokenizer.ggml.token_type
 TYPES = range(NORMAL, BYTE + 1)
 MODELS = ("gpt2", "llama")
+TEMPLATE_TOKENS = {
+    "bos_token": "bos",
+    "eos_token": "eos",
+    "unk_token": "unknown",
+    "pad_token": "padding",
+}
 END_KEYS = ("eos", "eot", "eom")  # tokens at which a reply ends: of text, turn and message
 
 
@@ -248,8 +257,25 @@ def end_ids(gguf: Gguf, vocab: int) -> tuple[int, ...]:
 
 def read(gguf: Gguf, chat_name: str | None) -> Tokenizer:
     """The tokenizer of a file, checked like every other."""
-    vocab = Vocabulary(gguf)
-    ids = {f"{key}_token_id": vocab.id(key) for key in ("bos", "eos")}
-    provenance = {"converter": f"convert.py {VERSION}", "source": gguf.path.name}
-    made = tokenizer.from_json(tokenizer_json(gguf), Beside(generation=ids), provenance)
+    provenance = {"converter": f"convert.py {VERSION}", "source": one_line(gguf.path.name)}
+    try:
+        vocab = Vocabulary(gguf)
+        ids = {f"{key}_token_id": vocab.id(key) for key in ("bos", "eos")}
+        made = tokenizer.from_json(tokenizer_json(gguf), Beside(generation=ids), provenance)
+    except TokenizerError as error:
+        raise CheckpointError(f"{gguf.path}: {error}") from None
     return dataclasses.replace(made, chat=chat_name)
+
+
+def recognised(gguf: Gguf) -> Recognised:
+    """Which of our chat templates the file's own is."""
+    template = gguf.fields.get("tokenizer.chat_template")
+    if not isinstance(template, str):
+        return Recognised(None)
+    tokens = gguf.fields.get("tokenizer.ggml.tokens", [])
+    texts: dict[str, str] = {}
+    for name, key in TEMPLATE_TOKENS.items():
+        i = gguf.fields.get(f"tokenizer.ggml.{key}_token_id")
+        if type(i) is int and 0 <= i < len(tokens):
+            texts[name] = str(tokens[i])
+    return recognise(template, texts)

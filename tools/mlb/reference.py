@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlb import quant, reference_exact
-from mlb.arch.common import Plan, load
+from mlb.arch.common import Plan, Source, load, load_blocks
 from mlb.envelope import FormatError
 from mlb.format import Model, read_model
 from mlb.reference_exact import delta_gates, visible
@@ -333,24 +333,23 @@ class CheckpointWeights:
     rule: str = "fit"
     original: bool = False
 
-    def _load(self, name: str, row0: int = 0, row1: int | None = None) -> F32:
+    def _source(self, name: str) -> Source:
         source = self.plan.sources[name]
-        if self.original:
-            source = dataclasses.replace(source, head_dim=0)
-        return load(source, self.checkpoint, row0, row1)
+        return dataclasses.replace(source, turned=0) if self.original else source
 
     def vector(self, name: str) -> F32:
         """A norm, or the RoPE frequencies."""
         if name in self.plan.constants:
             return self.plan.constants[name]
-        return self._load(name)
+        return load(self._source(name), self.checkpoint)
 
     def rows(self, name: str, row0: int, row1: int) -> F32:
         """Rows of a matrix."""
-        rows = self._load(name, row0, row1)
+        source = self._source(name)
         if self.types is None:
-            return rows
-        return quant.dequantize(quant.quantize(rows, self.types[name], self.rule))
+            return load(source, self.checkpoint, row0, row1)
+        blocks = load_blocks(source, self.checkpoint, (row0, row1), self.types[name], self.rule)
+        return quant.dequantize(blocks)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

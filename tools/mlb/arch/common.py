@@ -10,16 +10,18 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mlb import quant
 from mlb.checkpoint import Checkpoint, CheckpointError
 from mlb.shape import MAX_VOCAB, MAX_WIDTH, MOST, Arch, expected_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mlb.arch.rope import Rope
 
@@ -401,8 +403,8 @@ def check_tied(plan: Plan, checkpoint: Checkpoint, where: str) -> None:
     step = max(1, TIED_SLICE // plan.arch.dim)
     for row in range(0, shape[0] if same else 0, step):
         end = min(shape[0], row + step)
-        pair = (checkpoint.read(name, row, end) for name in (head, embed))
-        same = same and np.array_equal(*pair)
+        classifier, embedding = (checkpoint.read(name, row, end) for name in (head, embed))
+        same = same and np.array_equal(classifier, embedding)
     if not same:
         raise CheckpointError(
             f"{where}: tie_word_embeddings is true, but {head!r} is not {embed!r}: if this model "
@@ -459,10 +461,8 @@ def _why(unknown: Sequence[str]) -> str:
 
 def load(source: Source, checkpoint: Checkpoint, row0: int = 0, row1: int | None = None) -> F32:
     """Rows [row0, row1) of one of our tensors, as float32 and in our order."""
-    if source.head_dim:
-        values = _load_heads(source, checkpoint, row0, row1)
-    else:
-        values = checkpoint.read(source.name, row0, row1)
+    last = checkpoint.shapes[source.name][0] // source.parts if row1 is None else row1
+    values: F32 = _rows(source, partial(checkpoint.read, source.name), row0, last)
     if source.taps:
         values = values.reshape(-1, source.taps).T.reshape(
             -1
@@ -483,15 +483,33 @@ def load(source: Source, checkpoint: Checkpoint, row0: int = 0, row1: int | None
     return values + np.float32(1) if source.add_one else values
 
 
-def _load_heads(source: Source, checkpoint: Checkpoint, row0: int, row1: int | None) -> F32:
-    """Whole heads are read, their part is taken and turned, and the rest cut off."""
+def load_blocks(
+    source: Source, checkpoint: Checkpoint, rows: tuple[int, int], kind: str, rule: str
+) -> quant.Blocks:
+    """Rows [first, end) of a matrix of ours: quantized, or as they are stored if that is `kind`."""
+    if checkpoint.keeps(source.name, kind):
+        return _rows(source, partial(checkpoint.blocks, source.name, kind), *rows)
+    try:
+        return quant.quantize(load(source, checkpoint, *rows), kind, rule)
+    except quant.QuantError as error:
+        raise CheckpointError(f"tensor {source.name!r}: {error}") from None
+
+
+def _rows(
+    source: Source, read: Callable[[int, int], npt.NDArray[Any]], row0: int, row1: int
+) -> npt.NDArray[Any]:
+    """Rows [row0, row1) in our order, of whatever the checkpoint's rows are read as.
+
+    Where they come in heads, whole heads are read, and their part is taken, turned and cut.
+    """
     head = source.head_dim
-    last = checkpoint.shapes[source.name][0] // source.parts if row1 is None else row1
-    first, end = row0 // head, -(-last // head)
+    if not head:
+        return read(row0, row1)
+    first, end = row0 // head, -(-row1 // head)
     stored = head * source.parts
-    whole = checkpoint.read(source.name, first * stored, end * stored)
+    whole = read(first * stored, end * stored)
     turned = head if source.turned is None else source.turned
     order = np.concatenate([interleave(turned), np.arange(turned, head)])
     # [heads, parts, head, k] -> [heads, head, k]
     values = whole.reshape(-1, source.parts, head, *whole.shape[1:])[:, source.part, order]
-    return values.reshape(-1, *whole.shape[1:])[row0 - first * head : last - first * head]
+    return values.reshape(-1, *whole.shape[1:])[row0 - first * head : row1 - first * head]
