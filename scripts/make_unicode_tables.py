@@ -127,6 +127,10 @@ def render_classes(db: Any) -> str:
     return f"""\
 {head("unicode_tables.c", about, "unicode.h")}
 /* clang-format off */
+const uint8_t kr_unicode_ascii[128] = {{
+{lines(n[:128])}
+}};
+
 const uint8_t kr_unicode_index[{len(index)}] = {{
 {lines(index)}
 }};

@@ -1,4 +1,5 @@
-/* bpe.c - byte pair encoding with a linked list of symbols and a heap of possible merges.
+/* bpe.c - byte pair encoding: of few symbols by looking at every pair, of many with a linked list of
+ * symbols and a heap of possible merges.
  *
  * A heap entry is rank << 32 | position, so the smallest entry is the lowest
  * rank and the leftmost of several.  Entries are never removed when a merge
@@ -10,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PROBES = 4096 };
+enum {
+    MAX_PROBES = 4096,
+    FEW = 32, /* symbols: up to here looking at every pair is faster than a heap */
+};
 #define NO_RANK UINT32_MAX
 #define NONE UINT32_MAX
 
@@ -57,7 +61,7 @@ krafla_status kr_merges_create(struct kr_merges *m, const struct kr_mlt *t, cons
                                krafla_error *err)
 {
     unsigned bits = 4;
-    while (((size_t)1 << bits) < 2 * t->n_merges)
+    while (((size_t)1 << bits) < t->n_merges + t->n_merges / 2)
         bits++;
     const size_t slots = (size_t)1 << bits;
     m->shift = 64 - bits;
@@ -154,10 +158,48 @@ static void offer(struct kr_bpe *b, const struct kr_merges *m, uint32_t at)
     push(b, (uint64_t)merge->rank << 32 | at);
 }
 
-size_t kr_bpe_merge(struct kr_bpe *b, const struct kr_merges *m, size_t n)
+/* Put the merge of left and right, or none, into *rank and *result. */
+static void rate(const struct kr_merges *m, int32_t left, int32_t right, uint32_t *rank,
+                 int32_t *result)
 {
-    if (n < 2)
-        return n;
+    const struct kr_merge *merge = find(m, left, right);
+    *rank = merge ? merge->rank : NO_RANK;
+    *result = merge ? (int32_t)merge->result : 0;
+}
+
+/* n from 2 to FEW; rank[i] and result[i] are of the pair that begins at i. */
+static size_t merge_few(int32_t *ids, const struct kr_merges *m, size_t n)
+{
+    uint32_t rank[FEW];
+    int32_t result[FEW];
+    for (size_t i = 0; i + 1 < n; i++)
+        rate(m, ids[i], ids[i + 1], &rank[i], &result[i]);
+    rank[n - 1] = NO_RANK;
+    for (;;) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < n; i++) {
+            if (rank[i] < rank[best])
+                best = i;
+        }
+        if (rank[best] == NO_RANK)
+            return n;
+        ids[best] = result[best];
+        n--;
+        for (size_t i = best + 1; i < n; i++) {
+            ids[i] = ids[i + 1];
+            rank[i] = rank[i + 1];
+            result[i] = result[i + 1];
+        }
+        rank[best] = NO_RANK;
+        if (best + 1 < n)
+            rate(m, ids[best], ids[best + 1], &rank[best], &result[best]);
+        if (best > 0)
+            rate(m, ids[best - 1], ids[best], &rank[best - 1], &result[best - 1]);
+    }
+}
+
+static size_t merge_many(struct kr_bpe *b, const struct kr_merges *m, size_t n)
+{
     b->n_heap = 0;
     for (uint32_t i = 0; i < n; i++) {
         b->symbols[i] = (struct kr_symbol){
@@ -190,4 +232,9 @@ size_t kr_bpe_merge(struct kr_bpe *b, const struct kr_merges *m, size_t n)
     for (uint32_t i = 0; i != NONE; i = b->symbols[i].next)
         b->ids[out++] = b->symbols[i].id;
     return out;
+}
+
+size_t kr_bpe_merge(struct kr_bpe *b, const struct kr_merges *m, size_t n)
+{
+    return n < 2 ? n : n <= FEW ? merge_few(b->ids, m, n) : merge_many(b, m, n);
 }

@@ -13,7 +13,7 @@ struct kr_merge {
     uint32_t left, right, rank, result;
 };
 
-/* Open addressing, at most half full; a look-up takes a bounded number of steps. */
+/* Open addressing, at most two thirds full; a look-up takes a bounded number of steps. */
 struct kr_merges {
     struct kr_merge *slots;
     unsigned shift; /* 64 - log2(slots) */

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "compiler.h"
 #include "unicode.h"
 #include "utf8.h"
 
@@ -22,13 +23,10 @@ static bool is_new_number(uint32_t code)
     return (code >= 0x11de0 && code <= 0x11de9) || (code >= 0x16ff4 && code <= 0x16ff6);
 }
 
-/* Class of the character at `at` and its length; at the end white space of length 0. */
-static enum kr_class class_at(const struct view *v, size_t at, size_t *length)
+/* class_at for what is not ASCII. */
+static enum kr_class wide_class_at(const struct view *v, size_t at, size_t *length)
 {
     uint32_t code;
-    *length = 0;
-    if (at == v->n)
-        return KR_SPACE;
     *length = kr_utf8_next((const char *)v->text + at, v->n - at, &code);
     if (!*length) {
         *length = 1;
@@ -37,8 +35,23 @@ static enum kr_class class_at(const struct view *v, size_t at, size_t *length)
     const unsigned bits = kr_unicode_bits(code);
     if (v->marks && (bits & KR_UNICODE_MARK))
         return KR_LETTER;
-    const enum kr_class class = (enum kr_class)(bits & KR_UNICODE_CLASS);
-    if (v->ends_at_number && (class == KR_NUMBER || is_new_number(code))) {
+    if (v->ends_at_number && ((bits & KR_UNICODE_CLASS) == KR_NUMBER || is_new_number(code))) {
+        *length = 0;
+        return KR_SPACE;
+    }
+    return (enum kr_class)(bits & KR_UNICODE_CLASS);
+}
+
+/* Class of the character at `at` and its length; at the end white space of length 0. */
+KR_INLINE enum kr_class class_at(const struct view *v, size_t at, size_t *length)
+{
+    if (at < v->n && v->text[at] >= 0x80)
+        return wide_class_at(v, at, length);
+    *length = at < v->n;
+    if (at == v->n)
+        return KR_SPACE;
+    const enum kr_class class = (enum kr_class)(kr_unicode_ascii[v->text[at]] & KR_UNICODE_CLASS);
+    if (v->ends_at_number && class == KR_NUMBER) {
         *length = 0;
         return KR_SPACE;
     }

@@ -12,15 +12,17 @@
 #include <stdlib.h>
 
 enum {
-    CACHE_SLOTS = 4096, /* 256 KiB: stays in a second-level cache */
-    CACHE_TEXT = 4096,  /* shorter texts repeat too few words to pay for a cache */
-    CACHE_KEY_BYTES = 32,
+    CACHE_BITS = 13,   /* 512 KiB at most: stays in a second-level cache */
+    CACHE_SHARE = 16,  /* bytes of text per slot below that */
+    CACHE_TEXT = 1024, /* shorter texts repeat too few words to pay for a cache */
+    KEY_WORDS = 4,
+    KEY_BYTES = 8 * KEY_WORDS,
     CACHE_IDS = 7, /* with the key and two counts: one cache line */
 };
 
 /* A word and its ids; bytes = 0: free. */
 struct cached {
-    uint64_t key[CACHE_KEY_BYTES / 8]; /* zero-padded */
+    uint64_t key[KEY_WORDS]; /* zero-padded */
     uint16_t bytes, n;
     int32_t ids[CACHE_IDS];
 };
@@ -32,8 +34,10 @@ struct encoder {
     size_t cap, n;
     struct kr_nfc nfc;
     struct kr_bpe bpe;
-    struct cached *cache; /* [CACHE_SLOTS] or NULL */
-    uint8_t *text;        /* a normalized stretch */
+    struct cached *cache; /* [1 << (64 - shift)] or NULL */
+    unsigned shift;
+    void *cache_memory; /* what to free */
+    uint8_t *text;      /* a normalized stretch */
     size_t text_cap;
     krafla_error *err;
 };
@@ -43,14 +47,6 @@ static void emit(struct encoder *e, int32_t id)
     if (e->n < e->cap)
         e->ids[e->n] = id;
     e->n++;
-}
-
-static uint64_t word_hash(const uint64_t key[CACHE_KEY_BYTES / 8], size_t bytes)
-{
-    uint64_t h = bytes;
-    for (size_t i = 0; i < CACHE_KEY_BYTES / 8; i++)
-        h = (h ^ key[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 32;
-    return h;
 }
 
 /* The symbols a piece starts from. */
@@ -91,16 +87,44 @@ static krafla_status merge_piece(struct encoder *e, const uint8_t *s, size_t n, 
     return KRAFLA_OK;
 }
 
-static krafla_status encode_piece(struct encoder *e, const uint8_t *s, size_t n)
+/* The word s[0..n), n at most KEY_BYTES, as a key; s[0..readable) can be read. */
+static void load_key(uint64_t key[KEY_WORDS], const uint8_t *s, size_t n, size_t readable)
 {
-    uint64_t key[CACHE_KEY_BYTES / 8] = {0};
-    struct cached *slot = NULL;
-    if (e->cache && n <= CACHE_KEY_BYTES) {
+    if (readable < KEY_BYTES) {
+        memset(key, 0, KEY_BYTES);
         memcpy(key, s, n);
-        slot = &e->cache[word_hash(key, n) % CACHE_SLOTS];
+        return;
+    }
+    memcpy(key, s, KEY_BYTES); /* of constant size: four loads instead of a call */
+    for (size_t i = 0; i < KEY_WORDS; i++) {
+        const size_t keep = n > 8 * i ? n - 8 * i : 0;
+        key[i] &= keep >= 8 ? UINT64_MAX : ((uint64_t)1 << 8 * keep) - 1;
+    }
+}
+
+static struct cached *slot_of(const struct encoder *e, const uint64_t key[KEY_WORDS])
+{
+    const uint64_t h = key[0] * 0x9e3779b97f4a7c15u + key[1] * 0xc2b2ae3d27d4eb4fu +
+                       key[2] * 0x165667b19e3779f9u + key[3] * 0x27d4eb2f165667c5u;
+    return &e->cache[(h ^ h >> 29) * 0x9e3779b97f4a7c15u >> e->shift];
+}
+
+static void emit_all(struct encoder *e, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        emit(e, ids[i]);
+}
+
+/* The ids of piece s[0..n); s[0..readable) can be read. */
+static krafla_status encode_piece(struct encoder *e, const uint8_t *s, size_t n, size_t readable)
+{
+    uint64_t key[KEY_WORDS];
+    struct cached *slot = NULL;
+    if (e->cache && n <= KEY_BYTES) {
+        load_key(key, s, n, readable);
+        slot = slot_of(e, key);
         if (slot->bytes == n && memcmp(slot->key, key, sizeof key) == 0) {
-            for (size_t i = 0; i < slot->n; i++)
-                emit(e, slot->ids[i]);
+            emit_all(e, slot->ids, slot->n);
             return KRAFLA_OK;
         }
     }
@@ -108,8 +132,7 @@ static krafla_status encode_piece(struct encoder *e, const uint8_t *s, size_t n)
     const krafla_status st = merge_piece(e, s, n, &n_ids);
     if (st != KRAFLA_OK)
         return st;
-    for (size_t i = 0; i < n_ids; i++)
-        emit(e, e->bpe.ids[i]);
+    emit_all(e, e->bpe.ids, n_ids);
     if (slot && n_ids <= CACHE_IDS) {
         memcpy(slot->key, key, sizeof key);
         memcpy(slot->ids, e->bpe.ids, n_ids * sizeof *slot->ids);
@@ -117,6 +140,21 @@ static krafla_status encode_piece(struct encoder *e, const uint8_t *s, size_t n)
         slot->n = (uint16_t)n_ids;
     }
     return KRAFLA_OK;
+}
+
+/* Without memory for it, encoding is only slower. */
+static void make_cache(struct encoder *e, size_t text_bytes)
+{
+    unsigned bits = 4;
+    while (bits < CACHE_BITS && ((size_t)CACHE_SHARE << bits) < text_bytes)
+        bits++;
+    e->shift = 64 - bits;
+    if (text_bytes >= CACHE_TEXT)
+        e->cache_memory = calloc(((size_t)1 << bits) + 1, sizeof *e->cache);
+    const uintptr_t past = (uintptr_t)e->cache_memory % sizeof *e->cache;
+    if (e->cache_memory) /* whole cache lines, one spare to get there */
+        e->cache = (struct cached *)(void *)((char *)e->cache_memory +
+                                             (past ? sizeof *e->cache - past : 0));
 }
 
 /* Up to the next space that no merge can join to what comes before it. */
@@ -153,7 +191,7 @@ static krafla_status encode_pieces(struct encoder *e, const uint8_t *s, size_t n
     while (n && st == KRAFLA_OK) {
         const size_t piece =
             m->pretok == KR_PRETOK_NONE ? next_cut(e->t, s, n) : kr_pretok_next(m->pretok, s, n);
-        st = encode_piece(e, s, piece);
+        st = encode_piece(e, s, piece, n);
         s += piece;
         n -= piece;
     }
@@ -272,14 +310,13 @@ krafla_status krafla_tokenizer_encode(const krafla_tokenizer *t, const char *tex
                         .ids = ids,
                         .cap = cap,
                         .err = err};
-    if (bytes >= CACHE_TEXT) /* without memory for it, only slower */
-        e.cache = calloc(CACHE_SLOTS, sizeof *e.cache);
+    make_cache(&e, bytes);
     if ((flags & KRAFLA_ENCODE_BOS) && t->mlt.add_bos)
         emit(&e, t->mlt.bos);
     const krafla_status st = bytes ? encode_text(&e, (const uint8_t *)text, bytes) : KRAFLA_OK;
     kr_nfc_free(&e.nfc);
     kr_bpe_free(&e.bpe);
-    free(e.cache);
+    free(e.cache_memory);
     free(e.text);
     if (st == KRAFLA_OK)
         *n_ids = e.n;

@@ -28,6 +28,9 @@ enum {
 extern const uint8_t kr_unicode_index[];
 extern const uint8_t kr_unicode_pages[][128];
 
+/* The same of ASCII, one to the byte. */
+extern const uint8_t kr_unicode_ascii[128];
+
 /* code is at most 0x10ffff. */
 static inline unsigned kr_unicode_bits(uint32_t code)
 {
