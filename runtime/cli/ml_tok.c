@@ -71,24 +71,36 @@ static int out_of_memory(size_t n)
     return ARGS_RUNTIME;
 }
 
+/* The ids of the text; *n of them in *ids, which the caller frees whatever happens. */
+static int find_ids(const krafla_tokenizer *t, const struct buffer *in, int32_t **ids, size_t *n)
+{
+    /* Seldom more ids than bytes: BOS, and what a prefix or a normalized character adds. */
+    size_t room = in->n + 16;
+    krafla_error err;
+    const uint32_t flags = KRAFLA_ENCODE_BOS | KRAFLA_ENCODE_SPECIAL;
+    for (;;) {
+        free(*ids);
+        *ids = malloc(room * sizeof **ids);
+        if (!*ids)
+            return out_of_memory(room);
+        if (krafla_tokenizer_encode(t, in->bytes, in->n, flags, *ids, room, n, &err) != KRAFLA_OK)
+            return args_failed(&err);
+        if (*n <= room)
+            return ARGS_OK;
+        room = *n;
+    }
+}
+
 static int encode(const krafla_tokenizer *t, const struct buffer *in)
 {
-    krafla_error err;
+    int32_t *ids = NULL;
     size_t n;
-    const uint32_t flags = KRAFLA_ENCODE_BOS | KRAFLA_ENCODE_SPECIAL;
-    if (krafla_tokenizer_encode(t, in->bytes, in->n, flags, NULL, 0, &n, &err) != KRAFLA_OK)
-        return args_failed(&err);
-    int32_t *ids = malloc((n + 1) * sizeof *ids);
-    if (!ids)
-        return out_of_memory(n);
-    int code = ARGS_OK;
-    if (krafla_tokenizer_encode(t, in->bytes, in->n, flags, ids, n, &n, &err) == KRAFLA_OK) {
+    int code = find_ids(t, in, &ids, &n);
+    if (code == ARGS_OK) {
         bool ok = true;
         for (size_t i = 0; i < n; i++)
             ok = printf(i ? " %" PRId32 : "%" PRId32, ids[i]) > 0 && ok;
         code = written(putchar('\n') != EOF && ok);
-    } else {
-        code = args_failed(&err);
     }
     free(ids);
     return code;

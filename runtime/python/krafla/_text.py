@@ -28,14 +28,19 @@ def c_string(value: str, what: str) -> bytes:
     return value.encode("utf-8")
 
 
-def collect_ids(call: Callable[[Any, int, Any, Any], int]) -> list[int]:
-    """Return the ids of a call with the measuring rule: (ids, cap, n_ids, err) -> status."""
+def collect_ids(call: Callable[[Any, int, Any, Any], int], room: int = 0) -> list[int]:
+    """Return the ids of a call with the measuring rule: (ids, cap, n_ids, err) -> status.
+
+    room: how many are likely to be enough; then one call is.
+    """
     err = ffi.new("krafla_error *")
-    n = ffi.new("size_t *")
-    check(call(ffi.NULL, 0, n, err), err)
-    ids = ffi.new("int32_t[]", n[0])
-    check(call(ids, n[0], n, err), err)
-    return list(ids)
+    n = ffi.new("size_t *", room)
+    while True:
+        room = n[0]
+        ids = ffi.new("int32_t[]", room)
+        check(call(ids, room, n, err), err)
+        if n[0] <= room:
+            return list(ids[0 : n[0]])
 
 
 class Tokenizer(Handle):
@@ -92,7 +97,8 @@ class Tokenizer(Handle):
             return collect_ids(
                 lambda ids, cap, n, err: int(
                     lib.krafla_tokenizer_encode(t, raw, len(raw), flags, ids, cap, n, err)
-                )
+                ),
+                len(raw) + 16,
             )
 
     def decode_bytes(self, ids: Sequence[int], *, previous: int | None = None) -> bytes:
