@@ -101,8 +101,8 @@ static const struct args_option options[] = {
      "Print the share of time of each stage of the forward pass.", NULL},
     {"--chat", "TEMPLATE", ARGS_TEXT, &given.chat, 0, 0, NULL,
      "Chat with the model, in the format it was trained on: auto (what the tokenizer or the model "
-     "records), chatml, gemma, llama2, smollm or zephyr. Turns are the lines of stdin, or -i gives "
-     "a single one; Ctrl-D ends. Needs -z.",
+     "records), chatml, gemma, llama2, llama3, qwen, qwen3.5, qwen3.5-nothink, smollm or zephyr. "
+     "Turns are the lines of stdin, or -i gives a single one; Ctrl-D ends. Needs -z.",
      NULL},
     {"--system", "TEXT", ARGS_TEXT, &given.system, 0, 0, NULL,
      "System prompt for --chat; default: the template's own, if it has one.", NULL},
@@ -110,7 +110,9 @@ static const struct args_option options[] = {
      "Stop when this token is generated, beside those of the tokenizer and the model.",
      &given.eos_given},
     {"--show-prompt", NULL, ARGS_FLAG, &given.show_prompt, 0, 0, NULL,
-     "Print the token ids of the prompt, of each turn with --chat, to stderr.", NULL},
+     "Print the prompt, or each turn with --chat, to stderr: the ids, and the text with special "
+     "tokens as {id text}.",
+     NULL},
     {"--probe", NULL, ARGS_FLAG, &given.probe, 0, 0, NULL,
      "Only exit: 0 if this CPU can run this build, else 3, printing nothing.", NULL},
 };
@@ -351,7 +353,7 @@ static int run_prompted(struct run *r)
     int code =
         r->o->tokens ? parse_tokens(r->o->tokens, r->vocab, &ids, &n) : encode_text(r, &ids, &n);
     if (code == ARGS_OK && r->o->show_prompt)
-        run_show_prompt(ids, n);
+        run_show_prompt(r, ids, n);
     if (code == ARGS_OK && r->o->dump_logits && n > (size_t)r->ctx)
         code = args_usage_error(&program, "--tokens has %zu ids, the context %d: raise --ctx", n,
                                 (int)r->ctx);

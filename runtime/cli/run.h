@@ -77,8 +77,8 @@ enum run_end run_reply(struct run *r, size_t max_tokens, size_t positions, int32
                        int *exit_code);
 /* Print tokens the way a reply prints them: text after `previous`, or ids. */
 bool run_print(struct run *r, int32_t previous, const int32_t *ids, size_t n);
-/* --show-prompt. */
-void run_show_prompt(const int32_t *ids, size_t n);
+/* --show-prompt: the ids on stderr and, with a tokenizer, a line of their text. */
+void run_show_prompt(const struct run *r, const int32_t *ids, size_t n);
 /* The closing lines on stderr. */
 void run_statistics(const struct run *r);
 

@@ -136,7 +136,7 @@ static bool turn(struct talk *t, const char *user, int *exit_code)
                 (int)r->ctx, n, r->n_ids < (size_t)r->ctx ? (size_t)r->ctx - r->n_ids : 0);
     } else {
         if (r->o->show_prompt)
-            run_show_prompt(ids, n);
+            run_show_prompt(r, ids, n);
         more = reply(t, ids, n, exit_code);
     }
     free(ids);
@@ -178,8 +178,8 @@ int run_chat(struct run *r)
     struct talk t = {.r = r, .first = true};
     const char *name = template_name(r);
     if (!*name) {
-        fputs("error: neither the tokenizer nor the model names a chat template; pass one with "
-              "--chat:",
+        fputs("error: neither the tokenizer nor the model names a chat template, as their own is "
+              "none of these; pass the one that is nearest with --chat:",
               stderr);
         for (size_t i = 0; krafla_chat_name(i); i++)
             fprintf(stderr, "%s %s", i ? "," : "", krafla_chat_name(i));

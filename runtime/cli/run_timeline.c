@@ -163,14 +163,6 @@ enum run_end run_reply(struct run *r, size_t max_tokens, size_t positions, int32
     return RUN_LIMIT;
 }
 
-void run_show_prompt(const int32_t *ids, size_t n)
-{
-    fprintf(stderr, "prompt: %zu tokens:", n);
-    for (size_t i = 0; i < n; i++)
-        fprintf(stderr, " %d", (int)ids[i]);
-    fputc('\n', stderr);
-}
-
 static double rate(size_t tokens, double seconds)
 {
     return seconds > 0.0 ? (double)tokens / seconds : 0.0;

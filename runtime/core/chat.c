@@ -13,7 +13,6 @@
 #include "chat_templates.h"
 #include "chat_text.h"
 #include "error.h"
-#include "tokenizer_added.h"
 
 struct krafla_chat {
     const krafla_tokenizer *tokenizer;
@@ -64,9 +63,7 @@ static krafla_status find_token(const krafla_chat *c, const char *text, int32_t 
                        "chat template %s needs the token %s, which this tokenizer does not have: "
                        "use the template and the tokenizer of the model",
                        c->template->name, text);
-    const bool ends =
-        *id == krafla_tokenizer_bos(c->tokenizer) || *id == krafla_tokenizer_eos(c->tokenizer);
-    if (!ends && !kr_tokenizer_is_special(c->tokenizer, *id))
+    if (!krafla_tokenizer_is_special(c->tokenizer, *id))
         return kr_fail(err, KRAFLA_E_ARGUMENT,
                        "chat template %s needs %s as a special token, but in this tokenizer a "
                        "message can spell it: convert the tokenizer again with --chat %s",

@@ -186,6 +186,13 @@ int32_t krafla_tokenizer_eos(const krafla_tokenizer *t)
     return t->mlt.eos;
 }
 
+int32_t krafla_tokenizer_is_special(const krafla_tokenizer *t, int32_t id)
+{
+    if (id < 0 || id >= t->mlt.size)
+        return 0;
+    return t->mlt.flags[id] == 0 || kr_tokenizer_is_special(t, id); /* 0: of a tokenizer.bin */
+}
+
 const char *krafla_tokenizer_chat(const krafla_tokenizer *t)
 {
     return t->mlt.chat;

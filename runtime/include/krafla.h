@@ -169,9 +169,12 @@ int32_t krafla_tokenizer_eos(const krafla_tokenizer *t); /* -1: none */
 const char *krafla_tokenizer_chat(const krafla_tokenizer *t);
 /* The token spelled exactly `text`, -1 if there is none. */
 int32_t krafla_tokenizer_find(const krafla_tokenizer *t, const char *text);
+/* 1 if text never becomes this token unless KRAFLA_ENCODE_SPECIAL asks for it, else 0. */
+int32_t krafla_tokenizer_is_special(const krafla_tokenizer *t, int32_t id);
 
 /* Encode text[0..bytes), any bytes, at most 511 MiB.  Writes min(*n_ids, cap) ids and sets *n_ids
- * to the full count, so that a call with ids = NULL and cap = 0 measures. */
+ * to the full count, so that a call with ids = NULL and cap = 0 measures.  Room for bytes + 16 ids is
+ * seldom too little, and then one call is enough. */
 krafla_status krafla_tokenizer_encode(const krafla_tokenizer *t, const char *text, size_t bytes,
                                       uint32_t flags, int32_t *ids, size_t cap, size_t *n_ids,
                                       krafla_error *err);
