@@ -265,6 +265,27 @@ static void run_silu_mul(void *arg, size_t i)
     kern_silu_mul(v->y, v->x, v->z, v->n);
 }
 
+static void run_sigmoid_mul(void *arg, size_t i)
+{
+    const struct vector *v = arg;
+    (void)i;
+    kern_sigmoid_mul(v->y, v->x, v->z, v->n);
+}
+
+static void run_softcap(void *arg, size_t i)
+{
+    const struct vector *v = arg;
+    (void)i;
+    kern_softcap(v->y, v->n, 30.0f);
+}
+
+static void run_l2norm(void *arg, size_t i)
+{
+    const struct vector *v = arg;
+    (void)i;
+    kern_l2norm(v->y, v->x, v->n, 1e-6f, 1.0f);
+}
+
 static void bench_vector(struct bench *b, const char *kernel, size_t n,
                          void (*run)(void *arg, size_t i))
 {
@@ -376,6 +397,121 @@ static void bench_attend(struct bench *b)
         }
 }
 
+/* ---- the gated delta rule -------------------------------------------------------------------------- */
+
+enum { DELTA_HEADS = 16, DELTA_DIM = 128, DELTA_TAPS = 4 }; /* of Qwen3.5 0.8B */
+
+struct conv {
+    const float *x[DELTA_TAPS], *w;
+    float *y;
+    size_t n;
+};
+
+static void run_conv(void *arg, size_t i)
+{
+    const struct conv *v = arg;
+    (void)i;
+    kern_conv_silu(v->y, v->x, v->w, DELTA_TAPS, v->n);
+}
+
+/* All channels of one token: queries, keys and values. */
+static void bench_conv(struct bench *b)
+{
+    struct conv v = {.n = (size_t)3 * DELTA_HEADS * DELTA_DIM};
+    snprintf(b->name, sizeof b->name, "conv_silu n=%zu taps=%d hot", v.n, DELTA_TAPS);
+    if (!wanted(b))
+        return;
+    for (size_t j = 0; j < DELTA_TAPS; j++)
+        v.x[j] = take_floats(b, v.n);
+    v.w = take_floats(b, DELTA_TAPS * v.n);
+    v.y = take_floats(b, v.n);
+    const struct kernel k = {.run = run_conv,
+                             .arg = &v,
+                             .bytes = (double)(DELTA_TAPS * v.n * sizeof(float)),
+                             .peak = NO_PEAK};
+    if (!b->failed)
+        measure(b, &k);
+    give_back(b);
+}
+
+static void run_gates(void *arg, size_t i)
+{
+    float *const *g = arg;
+    (void)i;
+    kern_delta_gates(g[0], g[1], g[2], g[3], g[4], g[5], DELTA_HEADS);
+}
+
+/* All heads of one token; the rate is 0, which takes no less time. */
+static void bench_gates(struct bench *b)
+{
+    snprintf(b->name, sizeof b->name, "delta_gates n=%d hot", DELTA_HEADS);
+    if (!wanted(b))
+        return;
+    float *g[6];
+    for (size_t j = 0; j < 6; j++)
+        g[j] = take_floats(b, DELTA_HEADS);
+    if (!b->failed) {
+        memset(g[4], 0, DELTA_HEADS * sizeof *g[4]);
+        const struct kernel k = {.run = run_gates,
+                                 .arg = g,
+                                 .bytes = 4.0 * DELTA_HEADS * sizeof(float),
+                                 .peak = NO_PEAK};
+        measure(b, &k);
+    }
+    give_back(b);
+}
+
+struct delta {
+    struct kern_delta in;
+    float *out, *states;
+    size_t copies;
+};
+
+static void run_delta(void *arg, size_t i)
+{
+    const struct delta *d = arg;
+    kern_delta(d->out, DELTA_DIM, d->states + i % d->copies * DELTA_DIM * DELTA_DIM, &d->in);
+}
+
+/* One head.  The limit of a token alone is to read the state once; it is written back, too. */
+static void bench_delta(struct bench *b, size_t tokens)
+{
+    const bool cold = tokens == 1;
+    snprintf(b->name, sizeof b->name, "delta tokens=%zu k_dim=%d v_dim=%d %s", tokens, DELTA_DIM,
+             DELTA_DIM, cold ? "cold" : "hot");
+    if (!wanted(b))
+        return;
+    const size_t one = (size_t)DELTA_DIM * DELTA_DIM * sizeof(float), values = tokens * DELTA_DIM;
+    struct delta d = {.copies = cold ? BENCH_COLD_BYTES / one : 1};
+    d.states = take(b, d.copies * one);
+    d.out = take_floats(b, values);
+    float *gates = take(b, tokens * sizeof *gates); /* decay and beta, both 0.5 */
+    d.in = (struct kern_delta){.q = take_floats(b, values),
+                               .k = take_floats(b, values),
+                               .v = take_floats(b, values),
+                               .decay = gates,
+                               .beta = gates,
+                               .qkv_stride = DELTA_DIM,
+                               .gate_stride = 1,
+                               .k_dim = DELTA_DIM,
+                               .v_dim = DELTA_DIM,
+                               .tokens = tokens};
+    if (!b->failed) {
+        for (size_t t = 0; t < tokens; t++)
+            gates[t] = 0.5f;
+        memset(d.states, 0, d.copies * one);
+        const struct kernel k = {.run = run_delta,
+                                 .arg = &d,
+                                 .bytes = (double)one,
+                                 .macs = 3.0 * DELTA_DIM * DELTA_DIM * (double)tokens,
+                                 .memory = cold ? (const uint8_t *)d.states : NULL,
+                                 .memory_bytes = d.copies * one,
+                                 .peak = NO_PEAK};
+        measure(b, &k);
+    }
+    give_back(b);
+}
+
 /* ---- all of it -------------------------------------------------------------------------------------- */
 
 static void bench_all(struct bench *b)
@@ -386,6 +522,13 @@ static void bench_all(struct bench *b)
     bench_vector(b, "quantize", 4864, run_quantize);
     bench_vector(b, "rmsnorm", 896, run_rmsnorm);
     bench_vector(b, "silu_mul", 4864, run_silu_mul);
+    bench_vector(b, "sigmoid_mul", 2048, run_sigmoid_mul);
+    bench_vector(b, "softcap", 262144, run_softcap);
+    bench_vector(b, "l2norm", DELTA_DIM, run_l2norm);
+    bench_conv(b);
+    bench_gates(b);
+    bench_delta(b, 1);
+    bench_delta(b, KERN_MAX_COLS);
     bench_attend(b);
     kern_fp_end(fp);
     console_progress("%s", "");

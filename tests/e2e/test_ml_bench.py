@@ -120,7 +120,8 @@ def test_kernels_need_no_model(krafla: Krafla) -> None:
 
 
 def test_attention_and_vectors_are_among_the_kernels(krafla: Krafla) -> None:
-    for pattern, count in (("attend * n=128 hot", 15), ("silu_mul*", 1), ("quantize*", 2)):
+    counts = {"attend * n=128 hot": 15, "silu_mul*": 1, "quantize*": 2, "delta* hot": 2}
+    for pattern, count in counts.items():
         done = krafla("ml_bench", "--kernels", "--only", pattern, "-r", "1", "--json")
         assert done.returncode == 0, done.stderr
         rows = json.loads(done.stdout)["results"]

@@ -79,26 +79,33 @@ static void check_gates(struct check *c)
         }
 }
 
-/* Where results leave the normal floats, they are 0, whether flushed before or after rounding. */
+/* decay in steps of 2^-27 of itself around 2^-126 = e^-87.33654475: what is below is 0, also if
+ * rounding would bring it back.  And what is no number stays none. */
 static void check_gate_ends(struct check *c)
 {
+    enum { N = 64 };
     if (!check_case(c, "delta_gates where floats end"))
         return;
-    const size_t n = 64;
-    float *a = check_floats(c, n), *b = check_floats(c, n), *rate = check_floats(c, n),
-          *bias = check_floats(c, n);
-    for (size_t i = 0; i < n; i++) {
-        a[i] = 87.3365f + 1e-5f * (float)i; /* softplus(a) = a; 2^-126 = e^-87.33654 */
-        b[i] = -a[i];
+    float *a = check_floats(c, N), *b = check_floats(c, N), *rate = check_floats(c, N),
+          *bias = check_floats(c, N), *got = check_floats(c, N), *want = check_floats(c, N),
+          *beta = check_floats(c, N);
+    double *exact = check_doubles(c, N), *exact_beta = check_doubles(c, N);
+    for (size_t i = 0; i < N; i++) {
+        a[i] = 0x1.5d589ep+6f; /* 87.33654022, as is its softplus */
+        bias[i] = 4.528385e-6f + ((float)i - N / 2) * 0x1p-27f;
+        b[i] = -87.3365f - 1e-5f * (float)i;
         rate[i] = 1.0f;
-        bias[i] = 0.0f;
     }
-    check_gate_values(c, a, b, rate, bias, n);
+    check_gate_values(c, a, b, rate, bias, N);
+    ref_delta_gates(exact, exact_beta, a, b, rate, bias, N);
+    kern_delta_gates(got, beta, a, b, rate, bias, N);
+    for (size_t i = 0; i < N; i++)
+        want[i] = exact[i] < 0x1p-126 ? 0.0f : (float)exact[i];
+    check_bits(c, "decay around 2^-126", want, got, N * sizeof *got);
     a[0] = b[0] = NAN;
-    float decay, beta;
-    kern_delta_gates(&decay, &beta, a, b, rate, bias, 1);
-    if (!isnan(decay) || !isnan(beta))
-        check_fail(c, "decay and beta of NaN are %g and %g", (double)decay, (double)beta);
+    kern_delta_gates(got, beta, a, b, rate, bias, 1);
+    if (!isnan(got[0]) || !isnan(beta[0]))
+        check_fail(c, "decay and beta of NaN are %g and %g", (double)got[0], (double)beta[0]);
 }
 
 /* ---- state --------------------------------------------------------------------------------- */
