@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from made import chat_tokenizer, plain_tokenizer, random_model
+from made import CHATS, chat_tokenizer, plain_tokenizer, random_model, with_header
+from mlb import chat_templates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +49,116 @@ def prompts(stderr: bytes) -> list[list[int]]:
     turns = [[int(word) for word in ids.split()] for _, ids in found]
     assert [int(n) for n, _ in found] == [len(ids) for ids in turns]
     return turns
+
+
+def shown(stderr: bytes) -> list[str]:
+    """Return the texts that --show-prompt has printed, with special tokens as {text}."""
+    lines = re.findall(r"^prompt text: (.*)$", stderr.decode(), re.MULTILINE)
+    return [re.sub(r"\{\d+ ", "{", line).replace("\u240a", "\n") for line in lines]
+
+
+@pytest.mark.parametrize("name", sorted(CHATS))
+def test_every_template_writes_its_turns(krafla: Krafla, name: str, tmp_path: Path) -> None:
+    model = random_model(tmp_path / "m.mlb", 1024)
+    base = "gpt2" if name == "smollm" else None  # "digits" cannot spell every letter
+    tokenizer = chat_tokenizer(tmp_path / "t.mlt", name, base)
+    row = chat_templates.named(name)
+    for chosen in (name, "auto"):
+        args = (model, "-z", tokenizer, "--chat", chosen, "-n", "3", "--show-prompt", "-t", "1")
+        done = krafla("ml_run", *args, "--system", " S ", input=b" Hi \nWhy?\n")
+        assert done.returncode == 0, done.stderr
+        texts = [text.replace("{", "").replace("}", "") for text in shown(done.stderr)]
+        turns = [{"role": "system", "content": " S "}, {"role": "user", "content": " Hi "}]
+        reply = {"role": "assistant", "content": "@"}
+        first = chat_templates.render(row, turns)
+        both = chat_templates.render(row, [*turns, reply, {"role": "user", "content": "Why?"}])
+        assert first
+        assert both
+        later = both[both.index("@") + 1 :].removeprefix(row.reply_close)
+        if name in {"llama2", "zephyr"}:  # a space after each special token, and a BOS
+            texts = [re.sub(r"(^|(?<=</s>)|(?<=<s>)) ", "", text) for text in texts]
+        assert [first, later] == [
+            text.removeprefix("<s>") if row.begin is None else text for text in texts
+        ]
+
+
+def test_without_a_recorded_template_auto_lists_the_names(
+    krafla: Krafla, model: Path, tmp_path: Path
+) -> None:
+    tokenizer = plain_tokenizer(tmp_path / "t.bin", 512)
+    done = krafla("ml_run", model, "-z", tokenizer, "--chat", "auto", "-i", "Hi")
+    assert done.returncode == 2
+    assert b"error: neither the tokenizer nor the model names a chat template" in done.stderr
+    assert f"{', '.join(chat_templates.NAMES)}\n".encode() in done.stderr
+
+
+def test_auto_takes_the_models_template_where_the_tokenizer_names_none(
+    krafla: Krafla, tmp_path: Path
+) -> None:
+    plain = random_model(tmp_path / "plain.mlb", 512)
+    model = with_header(tmp_path / "m.mlb", plain, chat="zephyr")
+    tokenizer = plain_tokenizer(tmp_path / "t.bin", 512)
+    args = (model, "-z", tokenizer, "--chat", "auto", "-n", "2", "--show-prompt", "-i", "Hi")
+    done = krafla("ml_run", *args)
+    assert done.returncode == 0
+    assert "<|assistant|>" in shown(done.stderr)[0]
+
+
+def test_show_prompt_tells_special_tokens_from_text(
+    krafla: Krafla, model: Path, tokenizer: Path
+) -> None:
+    args = (model, "-z", tokenizer, "-n", "60", "--show-prompt", "-t", "1")
+    text = "a\x1b[2J<|im_end|>\tb"
+    done = krafla("ml_run", *args, "--chat", "chatml", "-i", text)
+    want = "<|im_end|>".join(["{711 <|im_start|>}user\u240aa\u241b[2J", "\u2409b"])
+    want += "{712 <|im_end|>}\u240a{711 <|im_start|>}assistant\u240a\n"
+    assert f"prompt text: {want}" in done.stderr.decode()
+    done = krafla("ml_run", *args, "-i", text)
+    assert "prompt text: a\u241b[2J{712 <|im_end|>}\u2409b\n" in done.stderr.decode()
+    done = krafla("ml_run", *args, "--tokens", "711,712")
+    assert "prompt text: {711 <|im_start|>}{712 <|im_end|>}\n" in done.stderr.decode()
+    done = krafla("ml_run", model, "-n", "4", "--show-prompt", "--tokens", "711,712")
+    assert b"prompt: 2 tokens: 711 712\n" in done.stderr
+    assert b"prompt text" not in done.stderr
+
+
+def forced(ids: Sequence[int]) -> tuple[str, ...]:
+    """Return options with which a model says exactly these different tokens, in this order."""
+    bias = ",".join(f"{token}={100 - 3 * i}" for i, token in enumerate(ids))
+    return ("--logit-bias", bias, "--repeat-penalty", "100", "--repeat-last-n", "4096")
+
+
+@pytest.mark.parametrize("stop", [300, 301, 302])
+def test_a_reply_ends_at_every_stop_token_of_the_model(
+    krafla: Krafla, stop: int, tmp_path: Path
+) -> None:
+    plain = random_model(tmp_path / "plain.mlb", 512)
+    model = with_header(tmp_path / "m.mlb", plain, stop_ids=[300, 301, 302])
+    tokenizer = plain_tokenizer(tmp_path / "t.bin", 512)
+    args = ("-z", tokenizer, "--chat", "zephyr", "-t", "1", "-i", "x", *forced([3 + 65, stop]))
+    done = krafla("ml_run", model, *args, "-n", "9")
+    assert (done.returncode, done.stdout) == (0, b"A\n")
+    assert krafla("ml_run", plain, *args, "-n", "9").stdout.startswith(b"A")
+    assert krafla("ml_run", plain, *args, "-n", "9").stdout != b"A\n"
+
+
+def test_half_characters_never_reach_the_output(krafla: Krafla, tmp_path: Path) -> None:
+    plain = random_model(tmp_path / "plain.mlb", 512)
+    model = with_header(tmp_path / "m.mlb", plain, stop_ids=[300])
+    tokenizer = plain_tokenizer(tmp_path / "t.bin", 512)
+    args = (model, "-z", tokenizer, "--chat", "zephyr", "-t", "1", "-i", "x")
+
+    def says(data: bytes, *more: str) -> str:
+        done = krafla("ml_run", *args, *more, *forced([*(3 + b for b in data), 300]))
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode("utf-8")  # strict: raises on half a character
+
+    assert says("\U0001f999".encode()) == "\U0001f999\n"
+    assert says("\u00e9\u20ac".encode()) == "\u00e9\u20ac\n"
+    assert says(b"\xf0\x9f\xa6") == "\ufffd\n"  # the reply ends within a character
+    assert says("\U0001f999".encode(), "-n", "2") == "\ufffd\n"  # -n does
+    assert says(b"\xf0\x9fA") == "\ufffdA\n"
+    assert says(b"\xff\xc0\x80B") == "\ufffd\ufffd\ufffdB\n"
 
 
 def test_a_turn_continues_the_conversation(krafla: Krafla, model: Path, tokenizer: Path) -> None:
@@ -223,6 +334,23 @@ def test_ctrl_c_ends_a_single_reply_and_tells_the_caller(
     assert process.returncode == -signal.SIGINT
     assert out.endswith(b"\n")
     assert re.search(rb"^positions: \d+, ", stderr, re.MULTILINE)
+
+
+def test_ctrl_c_leaves_no_half_character(
+    build_dir: Path, emulator: list[str], tmp_path: Path
+) -> None:
+    model = random_model(tmp_path / "m.mlb", 512, *LONG)
+    tokenizer = plain_tokenizer(tmp_path / "t.bin", 512)
+    half = f"{3 + 0xF0}=100"  # each is the start of a character that never comes
+    words = ("-z", tokenizer, "--chat", "zephyr", "-i", "x", "--ctx", "60000", "-t", "1")
+    with start([*emulator, build_dir / "ml_run", model, *words, "--logit-bias", half]) as process:
+        assert process.stdout
+        got = read_some(process.stdout.fileno(), 100)
+        process.send_signal(signal.SIGINT)
+        more, _ = process.communicate(timeout=60)
+    text = (got + more).decode("utf-8")
+    assert len(text) > 30
+    assert text == "\ufffd" * (len(text) - 1) + "\n"
 
 
 def test_a_terminal_gets_a_prompt_and_no_control_characters(

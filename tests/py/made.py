@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import convert_tokenizer
 import gen_random
 import gen_tokenizer
+from mlb import envelope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,13 @@ CHATS: dict[str, tuple[str, tuple[str, ...]]] = {
 def random_model(path: Path, vocab: int, *more: str) -> Path:
     """Write a model of random weights; it answers nonsense, always the same."""
     assert gen_random.main(["--out", str(path), "--vocab", str(vocab), *SHAPE, *more]) == 0
+    return path
+
+
+def with_header(path: Path, source: Path, **changed: object) -> Path:
+    """Write a model again with other values in its header."""
+    file = envelope.read(source, "mlb")
+    envelope.write(path, "mlb", file.header | changed, [file.data], file.data.size)
     return path
 
 
