@@ -12,39 +12,18 @@
 
 enum { MIB_NEEDED = 1 }; /* for all snapshots of these models */
 
-/* Ends with attention, and with a linear layer; and one without any attention. */
-static const struct tiny_arch archs[] = {
-    {.layers = 4,
-     .linear = "0,1",
-     .local = "3",
-     .no_rope = "2",
-     .window = 50,
-     .rotary = 8,
-     .rope_scale = "1.25",
-     .logit_cap = "2.5",
-     .attn_cap = "3",
-     .qkv_bias = 1,
-     .attn_gate = 1,
-     .qk_norm = 1,
-     .post_norms = 1},
-    {.layers = 3,
-     .linear = "0,2",
-     .local = "",
-     .no_rope = "",
-     .rotary = 24,
-     .rope_scale = "1",
-     .logit_cap = "0",
-     .attn_cap = "0",
-     .attn_gate = 1},
-    {.layers = 1,
-     .linear = "0",
-     .local = "",
-     .no_rope = "",
-     .rotary = 2,
-     .rope_scale = "1",
-     .logit_cap = "0",
-     .attn_cap = "0"},
-};
+/* A linear layer first and last. */
+static const struct tiny_arch linear_last = {.layers = 3,
+                                             .linear = "0,2",
+                                             .local = "",
+                                             .no_rope = "",
+                                             .rotary = 24,
+                                             .rope_scale = "1",
+                                             .logit_cap = "0",
+                                             .attn_cap = "0",
+                                             .attn_gate = 1};
+
+static const struct tiny_arch *const archs[] = {&tiny_hybrid, &linear_last, &tiny_linear_only};
 
 static struct tiny_file file;
 static char path[512];
@@ -252,11 +231,34 @@ static void a_failed_step_leaves_no_trace(const struct tiny_arch *arch)
     krafla_model_close(model);
 }
 
+/* A convolution that doubles 1e38 makes values, and with them the state, infinite as soon as tokens
+ * come; without any there is nothing to overflow. */
+static void a_state_that_overflows_is_named_and_cleared(const struct tiny_arch *arch)
+{
+    const size_t channels = 2 * TINY_K_HEADS * TINY_K_DIM + TINY_V_HEADS * TINY_V_DIM;
+    tiny_build_as(&file, 1, arch);
+    uint8_t *conv = tiny_data(&file, "layers.0.conv");
+    const float huge = 3e38f;
+    for (size_t tap = 0; tap < TINY_TAPS; tap++) /* the last value channel of all */
+        memcpy(conv + (tap * channels + channels - 1) * sizeof huge, &huge, sizeof huge);
+    EXPECT(tiny_write(&file, path));
+    EXPECT(krafla_model_open(&model, path, NULL, NULL) == KRAFLA_OK);
+    krafla_session *s = create(2, 30, MIB_NEEDED);
+    for (int again = 0; again < 2; again++) {
+        krafla_error err = {0};
+        EXPECT(krafla_session_sync(s, tokens, 100, &err) == KRAFLA_E_NUMERIC);
+        EXPECT(strstr(err.message, "layer 0 computed infinity or NaN") == err.message);
+        EXPECT(krafla_session_length(s) < 30);
+    }
+    krafla_session_free(s);
+    krafla_model_close(model);
+}
+
 int main(void)
 {
     tiny_path(path, sizeof path, "hybrid.mlb");
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
-        tiny_build_as(&file, 1 + (uint32_t)i, &archs[i]);
+        tiny_build_as(&file, 1 + (uint32_t)i, archs[i]);
         EXPECT(tiny_write(&file, path));
         krafla_error err = {0};
         EXPECT(krafla_model_open(&model, path, NULL, &err) == KRAFLA_OK);
@@ -272,7 +274,8 @@ int main(void)
         logits_of_a_loaded_snapshot_can_be_asked_by_position();
         a_random_life_is_as_good_as_a_fresh_start();
         krafla_model_close(model);
-        a_failed_step_leaves_no_trace(&archs[i]);
+        a_failed_step_leaves_no_trace(archs[i]);
+        a_state_that_overflows_is_named_and_cleared(archs[i]);
     }
     remove(path);
     return unit_done("test_hybrid");

@@ -128,7 +128,7 @@ static void test_every_value_arrives_where_it_belongs(void)
     EXPECT(m.attn_cap == 50.0f && m.logit_cap == 30.5f);
     EXPECT(m.linear.k_heads == 1 && m.linear.v_heads == 2 && m.linear.k_dim == 6);
     EXPECT(m.linear.v_dim == 16 && m.linear.taps == 3 && m.linear.channels == 44);
-    EXPECT(m.sampling.temperature == 0.0f && m.sampling.top_p == -1.0f);
+    EXPECT(m.sampling.temperature == 0.0f && m.sampling.top_p == 0.0f);
     EXPECT(m.sampling.min_p == 0.05f && m.sampling.repeat_penalty == 1.1f);
     EXPECT(m.sampling.top_k == 20);
     EXPECT(m.n_stop_ids == 2 && m.stop_ids[0] == 3 && m.stop_ids[1] == 1);

@@ -252,15 +252,7 @@ static void what_cannot_be_computed_is_refused_by_name(void)
     const float two = 2.0f;
     memcpy(tiny_data(&broken, "rope_freq") + sizeof two, &two, sizeof two);
     expect_refused(&broken, "tensor rope_freq: element 1 is 2", "expected 0 to 1");
-    const struct tiny_arch linear = {.layers = 1,
-                                     .linear = "0",
-                                     .local = "",
-                                     .no_rope = "",
-                                     .rotary = 2,
-                                     .rope_scale = "1",
-                                     .logit_cap = "0",
-                                     .attn_cap = "0"};
-    tiny_build_as(&broken, 1, &linear);
+    tiny_build_as(&broken, 1, &tiny_linear_only);
     const float negative = -0.5f;
     memcpy(tiny_data(&broken, "layers.0.decay_rate") + sizeof negative, &negative, sizeof negative);
     expect_refused(&broken, "tensor layers.0.decay_rate: element 1 is -0.5", "expected 0 to");

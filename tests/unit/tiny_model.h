@@ -60,6 +60,31 @@ static const struct tiny_arch tiny_plain = {.layers = TINY_LAYERS,
                                             .logit_cap = "0",
                                             .attn_cap = "0"};
 
+/* Every option of attention, and two linear layers before it. */
+static const struct tiny_arch tiny_hybrid = {.layers = 4,
+                                             .linear = "0,1",
+                                             .local = "3",
+                                             .no_rope = "2",
+                                             .window = 50,
+                                             .rotary = 8,
+                                             .rope_scale = "1.25",
+                                             .logit_cap = "2.5",
+                                             .attn_cap = "3",
+                                             .qkv_bias = 1,
+                                             .attn_gate = 1,
+                                             .qk_norm = 1,
+                                             .post_norms = 1};
+
+/* One linear layer and nothing else. */
+static const struct tiny_arch tiny_linear_only = {.layers = 1,
+                                                  .linear = "0",
+                                                  .local = "",
+                                                  .no_rope = "",
+                                                  .rotary = 2,
+                                                  .rope_scale = "1",
+                                                  .logit_cap = "0",
+                                                  .attn_cap = "0"};
+
 static uint32_t tiny_random(struct tiny_file *f)
 {
     f->random = f->random * 1664525u + 1013904223u;
@@ -150,7 +175,7 @@ static void tiny_attention(struct tiny_file *f, int layer, const struct tiny_arc
     tiny_part(f, layer, "wo", TINY_DIM, q_dim, 0);
 }
 
-static void tiny_linear(struct tiny_file *f, int layer)
+static void tiny_linear_layer(struct tiny_file *f, int layer)
 {
     const size_t values = TINY_V_HEADS * TINY_V_DIM;
     const size_t channels = 2 * TINY_K_HEADS * TINY_K_DIM + values;
@@ -169,7 +194,7 @@ static void tiny_layer(struct tiny_file *f, int layer, const struct tiny_arch *a
 {
     tiny_part(f, layer, "attn_norm", 0, TINY_DIM, 0);
     if (strchr(a->linear, '0' + layer))
-        tiny_linear(f, layer);
+        tiny_linear_layer(f, layer);
     else
         tiny_attention(f, layer, a);
     if (a->post_norms)
