@@ -4,7 +4,8 @@
     KRAFLA_BUILD=build/avx2-pt .venv/bin/python -m pytest tests/e2e/test_one_answer.py
 
 For each golden model: threads x batches x ways to hold the weights, against the hash of the build's
-arithmetic class.  A longer random model crosses segments of attention and a sliding window.
+arithmetic class; smaller caches are compared among themselves.  A longer random model per family
+crosses segments of attention and a sliding window.  What a session held before: test_prefix.py.
 """
 
 from __future__ import annotations
@@ -69,14 +70,54 @@ def test_a_golden_model_has_one_answer(
     assert len(list(tmp_path.glob("model.pk*"))) == 1
 
 
-@pytest.mark.parametrize(("arch", "kv"), [("llama", "f32"), ("gemma3", "f16"), ("llama", "q8")])
+@pytest.mark.parametrize("kv", ["f16", "q8"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_golden_model_has_one_answer_with_a_smaller_cache(
+    krafla: Krafla, tmp_path: Path, name: str, kv: str
+) -> None:
+    model = tmp_path / "model.mlb"
+    assert convert.main(["hf", str(GOLDEN / name), str(model), "--wtype", "q8"]) == 0
+    tokens = json.loads((GOLDEN / name / "tokens.json").read_text())
+    dump = tmp_path / "logits"
+    ways = (("-t", "1"), ("-t", "2", "--batch", "1"), ("-t", "3", "--batch", "5", "--no-pack"))
+    got = {logits_hash(krafla, dump, model, tokens, "--kv", kv, *options) for options in ways}
+    assert len(got) == 1
+
+
+LONG = (
+    ("llama", "f32"),
+    ("llama", "q8"),
+    ("mistral", "q8"),
+    ("qwen2", "f16"),
+    ("qwen3", "f32"),
+    ("qwen3_5", "f32"),
+    ("qwen3_5", "q8"),
+    ("smollm3", "f16"),
+    ("gemma2", "q8"),
+    ("gemma3", "f16"),
+)
+
+
+@pytest.mark.parametrize(("arch", "kv"), LONG)
 def test_a_long_timeline_has_one_answer(krafla: Krafla, tmp_path: Path, arch: str, kv: str) -> None:
-    """Past the window of gemma3's local layers, and so wide and long that one token is shared out.
+    """Past the window of local layers, and so wide and long that one token is shared out.
 
     700 positions are two segments; from 2^18 multiplications on, a step is more than one thread's.
     """
     model = tmp_path / "model.mlb"
-    shape = ("--dim", "192", "--heads", "6", "--layers", "2", "--hidden", "704", "--vocab", "101")
+    layers = "4" if arch in {"qwen3_5", "smollm3"} else "2"  # their fourth layer is special
+    shape = (
+        "--dim",
+        "192",
+        "--heads",
+        "6",
+        "--layers",
+        layers,
+        "--hidden",
+        "704",
+        "--vocab",
+        "101",
+    )
     made = ("--out", str(model), "--arch", arch, "--wtype", "q8", *shape)
     assert gen_random.main([*made, "--kv-heads", "2", "--head-dim", "32"]) == 0
     tokens = [(i * i + 7 * i) % 101 for i in range(700)]
