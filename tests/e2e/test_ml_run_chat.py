@@ -135,11 +135,13 @@ def test_a_reply_ends_at_every_stop_token_of_the_model(
     plain = random_model(tmp_path / "plain.mlb", 512)
     model = with_header(tmp_path / "m.mlb", plain, stop_ids=[300, 301, 302])
     tokenizer = plain_tokenizer(tmp_path / "t.bin", 512)
-    args = ("-z", tokenizer, "--chat", "zephyr", "-t", "1", "-i", "x", *forced([3 + 65, stop]))
-    done = krafla("ml_run", model, *args, "-n", "9")
+    says = forced([3 + ord("A"), stop])
+    args = ("-z", tokenizer, "--chat", "zephyr", "-t", "1", "-i", "x", "-n", "9")
+    done = krafla("ml_run", model, *args, *says)
     assert (done.returncode, done.stdout) == (0, b"A\n")
-    assert krafla("ml_run", plain, *args, "-n", "9").stdout.startswith(b"A")
-    assert krafla("ml_run", plain, *args, "-n", "9").stdout != b"A\n"
+    done = krafla("ml_run", plain, *args, *says)
+    assert done.stdout.startswith(b"A")
+    assert done.stdout != b"A\n"
 
 
 def test_half_characters_never_reach_the_output(krafla: Krafla, tmp_path: Path) -> None:
