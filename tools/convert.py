@@ -21,7 +21,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mlb  # first: it says what to do if numpy is missing
 
@@ -31,21 +31,24 @@ import numpy as np
 from mlb import arch, gguf_tokenizer, quant, tokenizer
 from mlb.arch import llama2c
 from mlb.arch.common import Config, Plan, check_tensors, check_tied, left_out, load, load_blocks
-from mlb.chat import recognise_beside
+from mlb.chat import Recognised, recognise_beside
+from mlb.chat_templates import NAMES as CHATS
 from mlb.checkpoint import (
     Checkpoint,
     CheckpointError,
+    check_directory,
     open_llama2c,
     open_safetensors,
     read_json,
+    some,
 )
 from mlb.envelope import AGAIN, FormatError, check_target, one_line, write_failure
 from mlb.format import (
-    MAX_STOP_IDS,
     TensorSource,
     read_model,
     write_model,
 )
+from mlb.generation import recommended, stop_ids, unreadable_tokens
 from mlb.gguf import read_gguf
 from mlb.gguf_families import generation_of
 from mlb.gguf_model import open_gguf, settle_types
@@ -53,7 +56,7 @@ from mlb.reference import CheckpointWeights, FileWeights, Float, forward
 from mlb.shape import always_q8, check_arch, expected_tensors, tensor_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 CLASSES = ("emb", "cls", "qk", "v", "o", "up", "down")  # of matrices, for --q8
 CLASS_OF = {
@@ -246,56 +249,47 @@ def convert(job: Job, out: Path) -> str:
     return digest
 
 
-# ---- what the files beside the weights say -----------------------------------------------------
+# ---- the checkpoints --------------------------------------------------------------------------
 
 
-def stop_ids(config: Mapping[str, Any], generation: Mapping[str, Any], vocab: int) -> list[int]:
-    """The ids that end a reply, as generation_config.json or else config.json gives them."""
-    for values in (generation, config):
-        ids = values.get("eos_token_id")
-        if ids is not None:
-            listed = ids if isinstance(ids, list) else [ids]
-            good = [i for i in listed if type(i) is int and 0 <= i < vocab]
-            return good[:MAX_STOP_IDS]
-    return []
-
-
-def sampling(generation: dict[str, Any]) -> dict[str, float]:
-    """The sampling defaults that generation_config.json gives within the format's limits."""
-    limits = {"temperature": 100.0, "top_p": 1.0, "top_k": float(1 << 24)}
-    found: dict[str, float] = {}
-    for key, most in limits.items():
-        value = generation.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            continue
-        if 0 <= value <= most and (key != "top_k" or isinstance(value, int)):
-            found[key] = value
-    return found
+def say(kind: str, messages: Iterable[str]) -> None:
+    """Print notes or warnings."""
+    for message in messages:
+        print(one_line(f"{kind}: {message}"), file=sys.stderr)
 
 
 def huggingface_job(args: argparse.Namespace) -> Job:
     """Plan the conversion of a Hugging Face directory."""
     directory: Path = args.source
-    if not directory.is_dir():
-        raise CheckpointError(f"{directory}: not a directory: pass the one that holds config.json")
-    values = read_json(directory / "config.json")
-    plan = arch.plan(Config(values, str(directory / "config.json")))
-    checkpoint = open_safetensors(directory)
-    for name in checkpoint.ignored:
-        note = one_line(f"note: {directory / name} is not part of the model: ignored")
-        print(note, file=sys.stderr)
-    beside = directory / "generation_config.json"
+    check_directory(directory)
+    config, beside = directory / "config.json", directory / "generation_config.json"
+    values = read_json(config)
     generation = read_json(beside) if beside.exists() else {}
+    plan = arch.plan(Config(values, str(config)))
+    checkpoint = open_safetensors(directory)
+    if checkpoint.ignored:
+        say("ignored", [some(checkpoint.ignored)])
+    say("warning", checkpoint.warnings)
     job = make_job(args, plan, checkpoint, directory.resolve().name)
-    template = recognise_beside(directory)
-    if template.note:
-        print(one_line(f"note: {directory}: {template.note}"), file=sys.stderr)
+    sources = [(str(beside), generation), (str(config), values)]
+    if isinstance(values.get("text_config"), dict):
+        sources.append((f"{config}: text_config", values["text_config"]))
+    ends, no_ends = stop_ids(sources, plan.arch.vocab)
+    numbers, no_numbers = recommended(generation, str(beside))
+    say("warning", [*no_ends, *no_numbers, *unreadable_tokens(directory, plan.arch.vocab)])
     return dataclasses.replace(
         job,
-        chat=template.name,
-        stop_ids=tuple(stop_ids(values, generation, plan.arch.vocab)),
-        sampling=sampling(generation),
+        chat=job.chat or recognised_chat(directory, recognise_beside(directory)),
+        stop_ids=ends,
+        sampling=numbers,
     )
+
+
+def recognised_chat(where: Path, template: Recognised) -> str | None:
+    """The name of a checkpoint's chat template; says so if it has one that is none of ours."""
+    if template.note:
+        say("note", [f"{where}: {template.note}"])
+    return template.name
 
 
 def llama2c_job(args: argparse.Namespace) -> Job:
@@ -314,20 +308,20 @@ def gguf_job(args: argparse.Namespace) -> Job:
     plan, checkpoint = open_gguf(gguf)
     job = make_job(args, plan, checkpoint, args.source.stem)
     types, notes = settle_types(job.plan, checkpoint, job.types)
-    template = gguf_tokenizer.recognised(gguf)
-    if template.note:
-        notes.append(f"note: {args.source}: {template.note}")
     for note in notes:
         print(one_line(note), file=sys.stderr)
+    chat = job.chat or recognised_chat(args.source, gguf_tokenizer.recognised(gguf))
+    numbers, no_numbers = recommended(generation_of(gguf), str(args.source))
+    say("warning", no_numbers)
     if args.tokenizer:
         check_target(args.tokenizer)
-        own = gguf_tokenizer.read(gguf, template.name)
+        own = gguf_tokenizer.read(gguf, chat)
     return dataclasses.replace(
         job,
         types=types,
-        chat=template.name,
+        chat=chat,
         stop_ids=gguf_tokenizer.end_ids(gguf, plan.arch.vocab),
-        sampling=sampling(generation_of(gguf)),
+        sampling=numbers,
         tokenizer=own if args.tokenizer else None,
     )
 
@@ -346,8 +340,8 @@ def make_job(args: argparse.Namespace, plan: Plan, checkpoint: Checkpoint, name:
         raise CheckpointError(str(error).removesuffix(f"; {AGAIN}")) from None
     plan = check_tensors(plan, checkpoint.shapes, str(args.source))
     check_tied(plan, checkpoint, str(args.source))
-    for part, tensors in left_out(plan, checkpoint.shapes).items():
-        print(f"note: {part}: {tensors} tensors are left out", file=sys.stderr)
+    parts = left_out(plan, checkpoint.shapes)
+    say("note", (f"{part}: {tensors} tensors are left out" for part, tensors in parts.items()))
     rule = args.q4_rule or ("round" if plan.arch.family.startswith("gemma") else "fit")
     return Job(
         plan,
@@ -356,6 +350,7 @@ def make_job(args: argparse.Namespace, plan: Plan, checkpoint: Checkpoint, name:
         rule,
         name=one_line(args.name or name),
         source=one_line(args.source.resolve().name),
+        chat=args.chat,
     )
 
 
@@ -419,6 +414,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             help=f"classes to keep in Q8: {','.join(CLASSES)}",
         )
         sub.add_argument("--name", help="the model's name (default: that of the source)")
+        sub.add_argument(
+            "--chat",
+            choices=CHATS,
+            metavar="NAME",
+            help=f"chat template to record (default: the one the checkpoint's own equals): "
+            f"{', '.join(CHATS)}",
+        )
     return parser.parse_args(argv)
 
 

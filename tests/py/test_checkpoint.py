@@ -20,6 +20,7 @@ from mlb.checkpoint import (
     open_llama2c,
     open_safetensors,
     read_header,
+    read_json,
 )
 
 GOLDEN = Path(__file__).resolve().parent.parent / "data" / "golden"
@@ -40,8 +41,8 @@ def simple(path: Path, *names: str) -> Path:
     return write(path, header, np.arange(2 * len(names), dtype="<f4").tobytes())
 
 
-def index(directory: Path, weight_map: object) -> None:
-    (directory / INDEX).write_text(json.dumps({"weight_map": weight_map}))
+def index(directory: Path, weight_map: object, **more: object) -> None:
+    (directory / INDEX).write_text(json.dumps({"weight_map": weight_map, **more}))
 
 
 @pytest.mark.parametrize("name", ["llama", "llama_gqa", "gemma3"])
@@ -61,21 +62,111 @@ def test_a_range_of_rows_is_that_part_of_the_tensor() -> None:
     assert np.array_equal(ours.read(name)[7:19], ours.read(name, 7, 19))
 
 
+def test_shards_that_the_safetensors_library_wrote_are_read_alike(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    library = pytest.importorskip("safetensors.torch")
+    rng = np.random.default_rng(5)
+    shapes = {"a": (3, 5), "b.weight": (64,), "c": (1, 2, 3), "d": (), "e": (0, 4)}
+    kinds = (torch.float32, torch.float16, torch.bfloat16)
+    tensors = {
+        name: torch.tensor(rng.standard_normal(shape)).to(kinds[i % 3])
+        for i, (name, shape) in enumerate(shapes.items())
+    }
+    where = {name: f"s{i % 2}.safetensors" for i, name in enumerate(tensors)}
+    for shard in sorted(set(where.values())):
+        part = {name: tensor for name, tensor in tensors.items() if where[name] == shard}
+        library.save_file(part, tmp_path / shard, metadata={"format": "pt"})
+    size = sum(t.numel() * t.element_size() for t in tensors.values())
+    index(tmp_path, where, metadata={"total_size": size})
+    ours = open_safetensors(tmp_path)
+    assert ours.warnings == ours.ignored == ()
+    assert set(ours.shapes) == set(tensors)
+    for name, tensor in tensors.items():
+        assert np.array_equal(tensor.float().numpy(), ours.read(name))
+
+
 def test_shards_are_joined_and_strangers_named(tmp_path: Path) -> None:
     simple(tmp_path / "a.safetensors", "x")
     simple(tmp_path / "b.safetensors", "y", "z")
     simple(tmp_path / "consolidated.safetensors", "x")
+    for name in ("pytorch_model.bin", "consolidated.00.pth", "README.md", "tokenizer.json"):
+        (tmp_path / name).touch()
+    for name in ("original", "figures"):
+        (tmp_path / name).mkdir()
     index(tmp_path, {"x": "a.safetensors", "y": "b.safetensors", "z": "b.safetensors"})
     ours = open_safetensors(tmp_path)
     assert set(ours.shapes) == {"x", "y", "z"}
     assert ours.read("z").tolist() == [2, 3]
-    assert ours.ignored == ("consolidated.safetensors",)
+    assert ours.ignored == (
+        "consolidated.00.pth",
+        "consolidated.safetensors",
+        "original/",
+        "pytorch_model.bin",
+    )
+
+
+def test_missing_shards_are_listed_with_what_else_could_be_wrong(tmp_path: Path) -> None:
+    simple(tmp_path / "model-00001-of-00002.safetensors", "x")
+    names = [f"model-{i:05}-of-00011.safetensors" for i in range(1, 12)]
+    index(tmp_path, dict(zip("abcdefghijk", names, strict=True)))
+    with pytest.raises(CheckpointError) as caught:
+        open_safetensors(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: 11 of the 11 files of {INDEX} are missing: {', '.join(names[:8])} and 3 "
+        f"more: download them, or delete {INDEX} if it is of another model "
+        "(model-00001-of-00002.safetensors is there)"
+    )
+
+
+@pytest.mark.parametrize("size", [8, "16", 16.5, True])
+def test_another_size_than_the_index_gives_is_a_warning(tmp_path: Path, size: object) -> None:
+    simple(tmp_path / "a.safetensors", "x", "y")
+    index(tmp_path, dict.fromkeys("xy", "a.safetensors"), metadata={"total_size": size})
+    (warning,) = open_safetensors(tmp_path).warnings
+    assert warning.endswith(
+        f"total_size is {size}, but the tensors have 16 bytes: is it of another model?"
+    )
+
+
+@pytest.mark.parametrize("metadata", [None, {}, [], {"total_size": 8}, {"total_size": 8.0}])
+def test_the_right_size_or_none_is_no_warning(tmp_path: Path, metadata: object) -> None:
+    simple(tmp_path / "a.safetensors", "x")
+    index(tmp_path, {"x": "a.safetensors"}, metadata=metadata)
+    assert open_safetensors(tmp_path).warnings == ()
+
+
+def test_computed_tables_of_old_checkpoints_are_ignored_by_name(tmp_path: Path) -> None:
+    header = {
+        "w": tensor("F32", [2], 0, 8),
+        "model.layers.0.self_attn.rotary_emb.inv_freq": tensor("F32", [2], 8, 16),
+        "model.embeddings.position_ids": tensor("I64", [1, 2], 16, 32),
+        "rotary_emb.inv_freq": tensor("F64", [1], 32, 40),
+    }
+    write(tmp_path / "model.safetensors", header, bytes(40))
+    ours = open_safetensors(tmp_path)
+    assert list(ours.shapes) == ["w"]
+    assert set(ours.ignored) == set(header) - {"w"}
+    header["w"]["dtype"] = "I64"
+    write(tmp_path / "model.safetensors", header, bytes(40))
+    with pytest.raises(CheckpointError, match="tensor 'w': type 'I64' is not supported"):
+        open_safetensors(tmp_path)
+
+
+def test_a_tensor_in_two_shards_is_refused(tmp_path: Path) -> None:
+    simple(tmp_path / "a.safetensors", "x", "y")
+    simple(tmp_path / "b.safetensors", "y", "z")
+    index(tmp_path, {"x": "a.safetensors", "y": "a.safetensors", "z": "b.safetensors"})
+    with pytest.raises(CheckpointError, match=r"b\.safetensors: tensor 'y': .* in a\.safetensors"):
+        open_safetensors(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("weight_map", "message"),
     [
-        ({"x": "a.safetensors", "y": "c.safetensors"}, "1 of 2 files are missing, first c"),
+        (
+            {"x": "a.safetensors", "y": "c.safetensors"},
+            "1 of the 2 files of .* are missing: c.safetensors: download them$",
+        ),
         ({"x": "a.safetensors", "y": "a.safetensors"}, "'y' is not in it"),
         ({"y": "a.safetensors"}, "tensor 'x': model.safetensors.index.json does not list it"),
         ({"x": "../a.safetensors"}, "is not a file of this directory"),
@@ -103,15 +194,35 @@ def test_a_tensor_in_another_shard_than_the_index_says_is_refused(tmp_path: Path
 def test_several_files_need_an_index(tmp_path: Path) -> None:
     simple(tmp_path / "a.safetensors", "x")
     simple(tmp_path / "b.safetensors", "y")
-    with pytest.raises(CheckpointError, match="2 safetensors files but no"):
+    with pytest.raises(
+        CheckpointError, match=r"2 safetensors files \(a.safetensors, b.safetensors\) but no"
+    ):
         open_safetensors(tmp_path)
 
 
-def test_a_directory_without_weights_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"no \*.safetensors file"):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("README.md", r"no \*.safetensors file: download the checkpoint's weights"),
+        ("a.gguf", r"only a.gguf: convert the GGUF file with 'tools/convert.py gguf'"),
+        ("pytorch_model.bin", "only pytorch_model.bin: save it as safetensors"),
+    ],
+)
+def test_a_directory_without_weights_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(CheckpointError, match=message):
         open_safetensors(tmp_path)
+
+
+def test_a_file_in_the_place_of_a_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="not a directory"):
         open_safetensors(tmp_path / "absent")
+    (tmp_path / "m.gguf").write_bytes(b"GGUF\3\0\0\0")
+    with pytest.raises(CheckpointError, match=r"m.gguf: is a GGUF file: convert it with 'tools/c"):
+        open_safetensors(tmp_path / "m.gguf")
+    simple(tmp_path / "model.safetensors", "x")
+    with pytest.raises(CheckpointError, match="not a directory: pass the one that holds config"):
+        open_safetensors(tmp_path / "model.safetensors")
 
 
 TWO = {"x": tensor("F32", [2], 0, 8), "y": tensor("F32", [2], 8, 16)}
@@ -163,12 +274,25 @@ def test_a_damaged_header_is_refused(tmp_path: Path, header: object, message: st
         (struct.pack("<Q", 1 << 63) + b"{}", "expected a header of"),
         (struct.pack("<Q", 1000) + b"{}", "truncated"),
         (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 4976698672\n",
+            "Git LFS pointer of 73 bytes for a file of 4976698672, not the file itself",
+        ),
         (b"<!DOCTYPE html><html>", "a web page"),
         (b"\n <html>", "a web page"),
         (b"GGUF\3\0\0\0", "a GGUF file"),
         (b"PK\3\4" + bytes(8), "PyTorch"),
         (b"\x80\x02" + bytes(8), "PyTorch"),
+        (b"\x80\x05" + bytes(8), "PyTorch"),
         (b"\x1f\x8b" + bytes(8), "gzip"),
+        (b"\x28\xb5\x2f\xfd" + bytes(8), "zstd"),
+        (b"BZh9" + bytes(8), "bzip2"),
+        (b"weights/" + bytes(249) + b"ustar\0" + bytes(300), "a tar archive"),
+        (b"\x89HDF\r\n\x1a\n", "HDF5"),
+        (b"\x89MLB\r\n\x1a\n", "converted already"),
+        (bytes(4096), "zero bytes, an unfinished download"),
+        (b"Entry not found", "a text that begins with 'Entry not found', perhaps an error"),
+        (b'{"error":"Access to this model is restricted"}', "a text that begins with"),
     ],
 )
 def test_another_kind_of_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
@@ -178,6 +302,14 @@ def test_another_kind_of_file_is_named(tmp_path: Path, content: bytes, message: 
         read_header(path)
 
 
+@pytest.mark.parametrize("length", [0x280, 0x480, 0x8B1F])
+def test_a_length_that_looks_like_another_kind_is_a_length(tmp_path: Path, length: int) -> None:
+    """The first bytes of these files are those of a pickle, and of gzip."""
+    text = json.dumps({"x": tensor("F32", [2], 0, 8)}).encode().ljust(length)
+    path = write(tmp_path / "model.safetensors", text, bytes(8))
+    assert list(read_header(path)) == ["x"]
+
+
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
     whole = simple(tmp_path / "whole.safetensors", "x", "y").read_bytes()
     cut = tmp_path / "cut.safetensors"
@@ -185,6 +317,24 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
         cut.write_bytes(whole[:length])
         with pytest.raises(CheckpointError):
             read_header(cut)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\nsize 12\n", "Git LFS pointer"),
+        (b"<!doctype html>", "a web page"),
+        (b"", "not valid JSON"),
+        (b"[]", "expected a JSON object, found list"),
+    ],
+)
+def test_a_configuration_that_is_something_else_is_named(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=message):
+        read_json(path)
 
 
 # ---- llama2.c ----------------------------------------------------------------------------------

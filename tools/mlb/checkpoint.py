@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import stat
 import struct
 import sys
@@ -23,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlb.envelope import one_line
+from mlb.foreign import ENDINGS, HEAD_BYTES, foreign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,9 +37,13 @@ HEADER_CAP = 16 << 20  # of the library 100 MB, which as nested lists would take
 CONFIG_CAP = 16 << 20
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+NAMED = 8  # of many files or tensors, in one message
 LLAMA2C_HEADER = struct.Struct("<7i")
 LLAMA2C_NEWER = struct.pack("<I", 0x616B3432)  # begins the exports of version 1 and later
 ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+# Old checkpoints hold what is computed from the configuration: tables of angles, and 0, 1, 2, ...
+BUFFER = re.compile(r"(.*\.)?(rotary_emb\.(inv_freq|cos_cached|sin_cached)|position_ids)")
+BUFFER_BYTES = {**ITEM_BYTES, "F64": 8, "I64": 8, "I32": 4}
 
 
 class CheckpointError(Exception):
@@ -136,25 +142,17 @@ def read_text(path: Path, cap: int = CONFIG_CAP) -> bytes:
 
 def read_json(path: Path, cap: int = CONFIG_CAP) -> dict[str, Any]:
     """Read a JSON file of at most `cap` bytes (config.json and the like) strictly."""
-    return strict_json(read_text(path, cap), path)
+    text = read_text(path, cap)
+    if not text.lstrip().startswith(b"{"):
+        refuse_foreign(path, text[:HEAD_BYTES], len(text))
+    return strict_json(text, path)
 
 
-def _foreign(head: bytes) -> str | None:
-    """What a file that is not safetensors looks like, and the remedy."""
-    text = head.lstrip().lower()
-    if head.startswith(b"version https://git-lfs"):
-        return "a Git LFS pointer, not the file itself: run 'git lfs pull'"
-    if text.startswith((b"<!doctype", b"<html", b"<?xml")):
-        return "a web page, not a download: fetch the file itself"
-    if head.startswith(b"GGUF"):
-        return "a GGUF file: convert the original safetensors checkpoint instead"
-    if head.startswith((b"PK\x03\x04", b"\x80\x02", b"\x80\x04")):
-        return "a PyTorch (pickle) file, which is never loaded: save it as safetensors"
-    if head.startswith(b"\x1f\x8b"):
-        return "compressed with gzip: unpack it first"
-    if head.startswith(b"\x89MLB"):
-        return "an .mlb file, which is converted already"
-    return None
+def refuse_foreign(path: Path, head: bytes, size: int) -> None:
+    """Refuse a file by what it is instead, if its beginning tells."""
+    what = foreign(head, size)
+    if what:
+        raise CheckpointError(f"{path}: is {what}")
 
 
 def _is_count(value: object) -> bool:
@@ -166,12 +164,11 @@ def read_header(path: Path) -> dict[str, Entry]:
     try:
         size = file_size(path)
         with path.open("rb") as file:
-            head = file.read(512)
+            head = file.read(HEAD_BYTES)
             file.seek(8)
             length = struct.unpack("<Q", head[:8])[0] if len(head) >= 8 else 0
-            foreign = _foreign(head)
-            if foreign:
-                raise CheckpointError(f"{path}: is {foreign}")
+            if length > HEADER_CAP or head[8:9] != b"{":
+                refuse_foreign(path, head, size)
             if length < 2 or length > HEADER_CAP:
                 raise CheckpointError(
                     f"{path}: not a safetensors file: expected a header of 2 to {HEADER_CAP} "
@@ -201,7 +198,8 @@ def _entries(path: Path, header: dict[str, Any], start: int, size: int) -> dict[
     spans: list[tuple[int, int, str]] = []
     entries: dict[str, Entry] = {}
     for name, item in header.items():
-        dtype, shape, begin, end = _checked_item(f"{path}: tensor {name!r}", item)
+        known = BUFFER_BYTES if BUFFER.fullmatch(name) else ITEM_BYTES
+        dtype, shape, begin, end = _checked_item(f"{path}: tensor {name!r}", item, known)
         if start + end > size:
             raise CheckpointError(
                 f"{path}: tensor {name!r}: ends at byte {start + end} of a file of {size}: "
@@ -222,12 +220,14 @@ def _entries(path: Path, header: dict[str, Any], start: int, size: int) -> dict[
     return entries
 
 
-def _checked_item(where: str, item: object) -> tuple[str, tuple[int, ...], int, int]:
+def _checked_item(
+    where: str, item: object, known: Mapping[str, int]
+) -> tuple[str, tuple[int, ...], int, int]:
     """Return type, shape, begin and end of one tensor of a header."""
     if not isinstance(item, dict) or set(item) != {"dtype", "shape", "data_offsets"}:
         raise CheckpointError(f"{where}: expected exactly dtype, shape and data_offsets")
     dtype, shape, offsets = item["dtype"], item["shape"], item["data_offsets"]
-    if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
+    if not isinstance(dtype, str) or dtype not in known:
         raise CheckpointError(
             f"{where}: type {dtype!r} is not supported: save the checkpoint as F32, F16 or BF16"
         )
@@ -236,7 +236,7 @@ def _checked_item(where: str, item: object) -> tuple[str, tuple[int, ...], int, 
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
         raise CheckpointError(f"{where}: data_offsets {offsets!r} is not a pair of positions")
     begin, end = offsets
-    want = math.prod(shape) * ITEM_BYTES[dtype]
+    want = math.prod(shape) * known[dtype]
     if end - begin != want:
         raise CheckpointError(
             f"{where}: {dtype} {shape} needs {want} bytes, data_offsets give {end - begin}"
@@ -272,34 +272,75 @@ class Checkpoint:
 class Safetensors(Checkpoint):
     """A directory with one safetensors file, or with shards and their index."""
 
-    ignored: tuple[str, ...]  # safetensors files beside it that are not part of the model
+    ignored: tuple[str, ...]  # files and tensors that are there and not part of the model
+    warnings: tuple[str, ...] = ()
+
+
+def some(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+def check_directory(path: Path) -> None:
+    """Refuse what is no directory; of a file, say what it is."""
+    if path.is_file():
+        try:
+            with path.open("rb") as file:
+                refuse_foreign(path, file.read(HEAD_BYTES), file_size(path))
+        except OSError as error:
+            raise CheckpointError(f"{path}: {error.strerror}") from None
+    if not path.is_dir():
+        raise CheckpointError(f"{path}: not a directory: pass the one that holds config.json")
 
 
 def open_safetensors(directory: Path) -> Safetensors:
     """Open the checkpoint in `directory`, headers only."""
-    if not directory.is_dir():
-        raise CheckpointError(f"{directory}: not a directory: pass the one that holds config.json")
-    files = sorted(p.name for p in directory.glob("*.safetensors"))
-    index = directory / INDEX
-    if index.exists():
-        return _open_sharded(directory, index, files)
-    if SINGLE in files:
-        used = SINGLE
-    elif len(files) == 1:
-        used = files[0]
-    elif files:
-        raise CheckpointError(
-            f"{directory}: {len(files)} safetensors files but no {INDEX}: download it too"
-        )
+    check_directory(directory)
+    there = sorted(p.name + "/" * p.is_dir() for p in directory.iterdir())
+    if INDEX in there:
+        entries, warnings = _open_sharded(directory, there)
+        used = {entry.path.name for entry in entries.values()}
     else:
+        single = _single_file(directory, there)
+        entries, warnings, used = read_header(directory / single), [], {single}
+    stray = [n for n in there if n not in used and (n.endswith(ENDINGS) or n == "original/")]
+    buffers = {name: entry for name, entry in entries.items() if BUFFER.fullmatch(name)}
+    return Safetensors(
+        {name: entry for name, entry in entries.items() if name not in buffers},
+        ignored=(*stray, *buffers),
+        warnings=tuple(warnings),
+    )
+
+
+def _single_file(directory: Path, there: Sequence[str]) -> str:
+    """The name of the one safetensors file of a checkpoint without an index."""
+    files = [name for name in there if name.endswith(".safetensors")]
+    if SINGLE in files:
+        return SINGLE
+    if len(files) == 1:
+        return files[0]
+    if files:
         raise CheckpointError(
-            f"{directory}: no *.safetensors file: download the checkpoint's weights"
+            f"{directory}: {len(files)} safetensors files ({some(files)}) but no {INDEX}: "
+            "download it too"
         )
-    return Safetensors(read_header(directory / used), tuple(f for f in files if f != used))
+    others = [name for name in there if name.endswith(ENDINGS)]
+    if any(name.endswith(".gguf") for name in others):
+        remedy = "convert the GGUF file with 'tools/convert.py gguf'"
+    elif others:
+        remedy = "save it as safetensors"
+    else:
+        remedy = "download the checkpoint's weights"
+    found = f", only {some(others)}" if others else ""
+    raise CheckpointError(f"{directory}: no *.safetensors file{found}: {remedy}")
 
 
-def _open_sharded(directory: Path, index: Path, files: Sequence[str]) -> Safetensors:
-    where = read_json(index).get("weight_map")
+def _open_sharded(directory: Path, there: Sequence[str]) -> tuple[dict[str, Entry], list[str]]:
+    """The tensors of all shards, which must be exactly those of the index, and warnings."""
+    index = directory / INDEX
+    values = read_json(index)
+    where = values.get("weight_map")
     if not isinstance(where, dict) or not where:
         raise CheckpointError(f"{index}: expected an object weight_map from tensors to files")
     for name, shard in where.items():
@@ -308,12 +349,13 @@ def _open_sharded(directory: Path, index: Path, files: Sequence[str]) -> Safeten
                 f"{index}: tensor {name!r}: {shard!r} is not a file of this directory"
             )
     shards = sorted(set(where.values()))
-    there = {path.name for path in directory.iterdir()}
     missing = [shard for shard in shards if shard not in there]
     if missing:
+        others = [n for n in there if n.endswith(".safetensors") and n not in shards]
+        theirs = f", or delete {INDEX} if it is of another model ({some(others)} is there)"
         raise CheckpointError(
-            f"{directory}: {len(missing)} of {len(shards)} files are missing, first {missing[0]}: "
-            "download them"
+            f"{directory}: {len(missing)} of the {len(shards)} files of {INDEX} are missing: "
+            f"{some(missing)}: download them{theirs if others else ''}"
         )
     entries: dict[str, Entry] = {}
     for shard in shards:
@@ -328,7 +370,18 @@ def _open_sharded(directory: Path, index: Path, files: Sequence[str]) -> Safeten
             f"{directory / where[absent[0]]}: tensor {absent[0]!r} is not in it, though {INDEX} "
             f"says so ({len(absent)} such): download it again"
         )
-    return Safetensors(entries, tuple(f for f in files if f not in shards))
+    return entries, _size_warnings(index, values.get("metadata"), entries)
+
+
+def _size_warnings(index: Path, metadata: object, entries: Mapping[str, Entry]) -> list[str]:
+    """What to say of the size that an index gives; tensors that share memory may count once."""
+    told = metadata.get("total_size") if isinstance(metadata, dict) else None
+    size = sum(math.prod(e.shape) * BUFFER_BYTES[e.dtype] for e in entries.values())
+    if told is None or told == size:
+        return []
+    return [
+        f"{index}: total_size is {told}, but the tensors have {size} bytes: is it of another model?"
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,13 +434,14 @@ def open_llama2c(path: Path) -> Llama2c:
     try:
         size = file_size(path)
         with path.open("rb") as file:
-            head = file.read(512)
+            head = file.read(HEAD_BYTES)
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}") from None
-    foreign = _foreign(head)
-    if foreign:
-        raise CheckpointError(f"{path}: is {foreign}")
-    sizes = _llama2c_sizes(path, head)
+    try:
+        sizes = _llama2c_sizes(path, head)
+    except CheckpointError:
+        refuse_foreign(path, head, size)
+        raise
     entries: dict[str, Entry] = {}
     at = LLAMA2C_HEADER.size
     for name, shape in sizes.order():
