@@ -236,6 +236,8 @@ static bool reserve(struct kr_nfc *b, size_t more)
 
 static bool append(struct kr_nfc *b, const uint8_t *s, size_t n)
 {
+    if (n == 0)
+        return true;
     if (!reserve(b, n))
         return false;
     memcpy(b->text + b->bytes, s, n);

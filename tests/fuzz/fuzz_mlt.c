@@ -38,7 +38,8 @@ static void use(const krafla_tokenizer *t, const char *text, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char text[] = "Hello, world's 42  \n\n\xe2\x96\x81 \xe4\xb8\x96 \xff a b ab <s>";
+    static const char text[] = "Hello, world's 42  \n\n\xe2\x96\x81 \xe4\xb8\x96 \xff a b ab <s>"
+                               "e\u0301\u0316\u1100\u1161\u11a8\u0958\xff\u0301 IT'S\r\n 12345";
     char path[64];
     const int fd = memfd_create("fuzz_mlt", 0);
     check(fd >= 0 && write(fd, data, size) == (ssize_t)size);

@@ -37,7 +37,9 @@ EXTRA = (
 )
 
 
-def small(kind: str, pretok: str, prefix: str) -> tokenizer.Tokenizer:
+def small(
+    kind: str, pretok: str, prefix: str, *, nfc: bool, ignore_merges: bool
+) -> tokenizer.Tokenizer:
     """Return a tokenizer of this kind with a handful of merges."""
     tokens = [tokenizer.Token(bytes([b]), MODEL | BYTE) for b in range(256)]
     letters = {bytes([b]): b for b in range(256)}
@@ -52,7 +54,9 @@ def small(kind: str, pretok: str, prefix: str) -> tokenizer.Tokenizer:
             letters[left + right] = len(tokens)
             tokens.append(tokenizer.Token(left + right, MODEL))
     return tokenizer.Tokenizer(
-        pipeline=tokenizer.Pipeline(kind, pretok, prefix, drop_space=kind == "bpe_spm"),
+        pipeline=tokenizer.Pipeline(
+            kind, pretok, prefix, kind == "bpe_spm", nfc=nfc, ignore_merges=ignore_merges
+        ),
         tokens=(*tokens, *EXTRA),
         merges=np.array(merges, dtype=np.uint32),
         add_bos=True,
@@ -76,13 +80,17 @@ def main() -> int:
     for kind, pretok, prefix in (
         ("bpe_byte", "gpt2", "none"),
         ("bpe_byte", "gpt2_digits", "none"),
+        ("bpe_byte", "llama3", "none"),
+        ("bpe_byte", "qwen2", "none"),
+        ("bpe_byte", "qwen3_5", "none"),
         ("bpe_spm", "none", "none"),
         ("bpe_spm", "none", "always"),
         ("bpe_spm", "none", "unless_space"),
         ("bpe_spm", "none", "first_unless_space"),
     ):
         path = CORPUS / f"{kind}-{pretok}-{prefix}.mlt"
-        tokenizer.write(path, small(kind, pretok, prefix))
+        nfc, ignore_merges = pretok.startswith("qwen"), pretok in ("llama3", "qwen3_5")
+        tokenizer.write(path, small(kind, pretok, prefix, nfc=nfc, ignore_merges=ignore_merges))
         raw = bytearray(path.read_bytes())
         raw[len(raw) // 2] ^= 0x40
         path.with_suffix(".broken").write_bytes(raw)

@@ -67,11 +67,35 @@ static void pretokenizers_split_as_their_expression(void)
     EXPECT_STR("\xc3\xa9t\xc3\xa9|!|", pieces_of(g, "\xc3\xa9t\xc3\xa9!"));
 }
 
+static void newer_pretokenizers_split_as_their_expressions(void)
+{
+    const enum kr_pretok l = KR_PRETOK_LLAMA3, q = KR_PRETOK_QWEN2, m = KR_PRETOK_QWEN3_5;
+    EXPECT_STR("Hello|,| world|", pieces_of(l, "Hello, world"));
+    EXPECT_STR("I|'LL| we|'vE|'\n|", pieces_of(l, "I'LL we'vE'\n"));
+    EXPECT_STR("it|'\u017f|x|", pieces_of(l, "it'\u017fx")); /* the long s */
+    EXPECT_STR("123|45|", pieces_of(l, "12345"));
+    EXPECT_STR("1|2|", pieces_of(q, "12"));
+    EXPECT_STR("x| |1|", pieces_of(q, "x 1"));
+    EXPECT_STR("a|.b|\tc|  | d|", pieces_of(l, "a.b\tc   d"));
+    EXPECT_STR("a| !!\r\n\n| b|", pieces_of(l, "a !!\r\n\n b"));
+    EXPECT_STR("a| \n \n|  | b|", pieces_of(l, "a \n \n   b"));
+    EXPECT_STR("a|\n|b|  |", pieces_of(l, "a\nb  "));
+    EXPECT_STR("e|\u0301x|", pieces_of(q, "e\u0301x"));
+    EXPECT_STR("e\u0301x|", pieces_of(m, "e\u0301x"));
+    EXPECT_STR("!\u0301|", pieces_of(q, "!\u0301"));
+    EXPECT_STR("!\u0301|", pieces_of(m, "!\u0301"));
+    EXPECT_STR("!!|\u0301|", pieces_of(m, "!!\u0301"));
+    EXPECT_STR("\xff\u00e9|", pieces_of(l, "\xff\u00e9"));
+}
+
 static void characters_have_their_class(void)
 {
     EXPECT(kr_unicode_class('a') == KR_LETTER && kr_unicode_class('7') == KR_NUMBER);
     EXPECT(kr_unicode_class(0x3000) == KR_SPACE && kr_unicode_class(0x200b) == KR_OTHER);
     EXPECT(kr_unicode_class(0x10ffff) == KR_OTHER && kr_unicode_class(0x2160) == KR_NUMBER);
+    EXPECT(kr_unicode_bits(0x301) & KR_UNICODE_MARK && !(kr_unicode_bits('a') & KR_UNICODE_MARK));
+    for (uint32_t code = 0; code < 128; code++)
+        EXPECT(kr_unicode_ascii[code] == kr_unicode_bits(code));
     EXPECT(kr_unicode_word('_') && kr_unicode_word(0x301) && !kr_unicode_word('-'));
 }
 
@@ -88,6 +112,38 @@ static void merges_go_by_rank_then_from_the_left(void)
     EXPECT(kr_bpe_merge(&b, &m, 5) == 3);
     EXPECT(b.ids[0] == 2 && b.ids[1] == 0 && b.ids[2] == 3);
     kr_bpe_free(&b);
+    kr_merges_free(&m);
+}
+
+/* Few symbols and many are merged by different code.  A symbol that nothing joins keeps a word apart
+ * from what makes it long. */
+static void few_symbols_merge_as_many_do(void)
+{
+    /* 0 a, 1 b, 2 ab, 3 ba, 4 aa, 5 aba, 6 abab; 7 joins nothing */
+    static const uint32_t triples[] = {0, 1, 2, 1, 0, 3, 2, 0, 5, 0, 0, 4, 2, 2, 6, 0, 3, 5};
+    enum { MOST = 32, LONG = 40 };
+    const struct kr_mlt t = {.merges = triples, .n_merges = 6};
+    struct kr_merges m;
+    struct kr_bpe few = {0}, many = {0};
+    EXPECT(kr_merges_create(&m, &t, "test", NULL) == KRAFLA_OK);
+    EXPECT(kr_bpe_reserve(&few, MOST, NULL) == KRAFLA_OK);
+    EXPECT(kr_bpe_reserve(&many, MOST + LONG, NULL) == KRAFLA_OK);
+    uint32_t state = 1;
+    for (size_t n = 1; n <= MOST; n++) {
+        for (int round = 0; round < 20; round++) {
+            for (size_t i = 0; i < n; i++) {
+                state = state * 1664525 + 1013904223;
+                few.ids[i] = many.ids[i] = (int32_t)(state >> 31);
+            }
+            for (size_t i = n; i < n + LONG; i++)
+                many.ids[i] = 7;
+            const size_t left = kr_bpe_merge(&few, &m, n);
+            EXPECT(kr_bpe_merge(&many, &m, n + LONG) == left + LONG);
+            EXPECT(memcmp(few.ids, many.ids, left * sizeof *few.ids) == 0);
+        }
+    }
+    kr_bpe_free(&few);
+    kr_bpe_free(&many);
     kr_merges_free(&m);
 }
 
@@ -158,8 +214,10 @@ int main(int argc, char **argv)
 {
     (void)argc;
     pretokenizers_split_as_their_expression();
+    newer_pretokenizers_split_as_their_expressions();
     characters_have_their_class();
     merges_go_by_rank_then_from_the_left();
+    few_symbols_merge_as_many_do();
     a_look_up_takes_a_bounded_number_of_steps();
 
     char path[4096];
