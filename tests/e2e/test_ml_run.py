@@ -6,14 +6,17 @@ make ISA=avx2 e2e
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import convert
 import gen_random
 from made import plain_tokenizer, random_model
 from mlb.envelope import CONTROL
@@ -21,6 +24,7 @@ from mlb.envelope import CONTROL
 if TYPE_CHECKING:
     from tests.conftest import Krafla, NotRun
 
+GOLDEN = Path(__file__).resolve().parent.parent / "data" / "golden"
 VOCAB = 512
 TOKENS = "1,300,7,411,20"
 STATISTICS = (
@@ -92,6 +96,64 @@ def test_the_seed_decides_and_top_k_1_is_greedy(krafla: Krafla, model: Path) -> 
     assert run("-T", "5", "--top-k", "1") == run()
     assert run("--repeat-penalty", "3") != run()
     assert run("--repeat-penalty", "3", "--repeat-last-n", "0") == run()
+
+
+def test_every_sampling_option_changes_what_is_chosen(krafla: Krafla, model: Path) -> None:
+    def run(*more: str) -> list[int]:
+        return ids_of(krafla("ml_run", model, "--tokens", TOKENS, "-n", "60", *more))
+
+    greedy = run()
+    warm = run("-T", "2", "-p", "1")
+    assert run("-T", "2", "-p", "1", "--min-p", "0.3") != warm
+    assert run("-T", "2", "-p", "1", "--min-p", "1") == greedy
+    for penalty in ("--presence-penalty", "--frequency-penalty"):
+        assert run(penalty, "2", "--repeat-last-n", "1000") != greedy
+        assert run(penalty, "-0.5", "-T", "2", "-p", "1") != warm
+        assert run(penalty, "2", "--repeat-last-n", "0") == greedy
+    never = run("--logit-bias", f"{greedy[5]}=-100,{greedy[6]}=-100")
+    assert not {greedy[5], greedy[6]} & set(never[5:])
+    assert set(run("--logit-bias", "77=100")[5:]) == {77}
+
+
+def recommending_model(directory: Path, **generation: object) -> Path:
+    """Convert a golden model whose generation_config.json says this."""
+    source = shutil.copytree(GOLDEN / "llama", directory / "checkpoint")
+    (source / "generation_config.json").write_text(json.dumps(generation))
+    path = directory / "m.mlb"
+    assert convert.main(["hf", str(source), str(path), "--wtype", "q8"]) == 0
+    return path
+
+
+def test_sampling_model_takes_what_the_model_recommends(krafla: Krafla, tmp_path: Path) -> None:
+    config = {"do_sample": True, "top_k": 20, "min_p": 0.01, "repetition_penalty": 1.3}
+    path = recommending_model(tmp_path, **config)
+
+    def run(*more: str) -> tuple[list[int], list[str]]:
+        done = krafla("ml_run", path, "--tokens", "1,300,7", "-n", "90", "-t", "1", *more)
+        lines = done.stderr.decode().splitlines()
+        return ids_of(done), [line for line in lines if line.startswith("sampling: ")]
+
+    ids, lines = run("--sampling", "model")
+    assert lines == ["sampling: temperature 1, top-k 20, top-p 0, min-p 0.01, repeat penalty 1.3"]
+    numbers = ("-T", "1", "--top-k", "20", "--min-p", "0.01", "--repeat-penalty", "1.3", "-p", "0")
+    assert ids == run(*numbers, "--repeat-last-n", "1000")[0]
+    assert ids != run(*numbers)[0]  # 64 tokens back, not all
+    other, lines = run("--sampling", "model", "-T", "0.5", "--top-k", "0", "-p", "0.8")
+    assert lines == [
+        "sampling: temperature 0.5, top-k 0, top-p 0.8, min-p 0.01, repeat penalty 1.3"
+    ]
+    assert other != ids
+    greedy, lines = run()
+    assert lines == []
+    assert greedy == run("--sampling", "greedy")[0]
+
+
+def test_a_model_that_recommends_nothing_is_greedy(krafla: Krafla, model: Path) -> None:
+    args = ("ml_run", model, "--tokens", TOKENS, "-n", "20", "-t", "1")
+    done = krafla(*args, "--sampling", "model")
+    assert ids_of(done) == ids_of(krafla(*args))
+    line = "sampling: temperature 0 (always the most likely token), top-k 0, top-p 0, min-p 0, "
+    assert line in done.stderr.decode()
 
 
 def test_text_is_the_prompt_and_what_follows(krafla: Krafla, model: Path, tokenizer: Path) -> None:
@@ -223,6 +285,17 @@ USAGE = [
     (["--tokens", "1", "--batch", "129"], r"option --batch is \"129\""),
     (["--tokens", "1", "--no-pack=yes"], r"option --no-pack takes no value"),
     (["--tokens", "1", "--no-pack", "--pack-cache"], r"exclude each other"),
+    (["--tokens", "1", "--min-p", "1.5"], r"option --min-p is \"1.5\", expected a number from 0"),
+    (["--tokens", "1", "--presence-penalty", "-3"], r"option --presence-penalty is \"-3\""),
+    (
+        ["--tokens", "1", "--sampling", "x"],
+        r"option --sampling is \"x\", expected one of greedy, m",
+    ),
+    (["--tokens", "1", "--logit-bias", "512=1"], r"item 1 is \"512=1\", .* an id from 0 to 511"),
+    (["--tokens", "1", "--logit-bias", "5=1,6=101"], r"item 2 is \"6=101\", .* -100 to 100"),
+    (["--tokens", "1", "--logit-bias", "5=nan"], r"item 1 is \"5=nan\", expected ID=BIAS"),
+    (["--tokens", "1", "--logit-bias", "5,6=1"], r"item 1 is \"5\", expected ID=BIAS"),
+    (["--tokens", "1", "--logit-bias", "5=1,"], r"item 2 is \"\", expected ID=BIAS"),
     (["--tokens", "1", "extra"], r"\"extra\" is one word too many"),
     (["--tokens", "1", "--ctx", "257"], r"--ctx is 257, but the model has at most 256"),
     (["--tokens", "1", "--eos", "512"], r"--eos is 512, but the model has the ids 0 to 511"),
@@ -235,9 +308,9 @@ USAGE = [
     (["--tokens", "1", "-i", "x"], r"-i and --tokens both give a prompt"),
     (["-i", "x"], r"-i needs a tokenizer: add -z FILE"),
     (["--chat", "llama2"], r"--chat needs a tokenizer"),
-    (["--chat", "llama3", "-z", "TOK"], r"there is no chat template \"llama3\""),
+    (["--chat", "llama9", "-z", "TOK"], r"there is no chat template \"llama9\""),
     (["--chat", "llama2", "-z", "TOK", "--tokens", "1"], r"drop --tokens"),
-    (["--chat", "auto", "-z", "TOK"], r"names a chat template; .* chatml, gemma, llama2, "),
+    (["--chat", "auto", "-z", "TOK"], r"names a chat template: .* chatml, gemma, llama2, "),
     (["--chat", "gemma", "-z", "TOK"], r"gemma needs the token <end_of_turn>"),
     (["--system", "x", "--tokens", "1"], r"--system needs --chat"),
     (["--dump-logits", "x", "-z", "TOK", "-i", "a"], r"--dump-logits needs the positions"),
@@ -309,6 +382,9 @@ def test_padding_of_the_vocabulary_is_never_chosen(krafla: Krafla, tmp_path: Pat
     assert max(free) >= 300
     done = krafla("ml_run", padded, "-z", small, "--tokens", "1", *more)
     assert done.returncode == 0
+    done = krafla("ml_run", padded, "-z", small, "--tokens", "1", "--logit-bias", "300=100", *more)
+    assert done.returncode == 2
+    assert b'item 1 is "300=100", expected ID=BIAS with an id from 0 to 299' in done.stderr
 
 
 def test_help_names_what_the_guide_names(krafla: Krafla) -> None:
