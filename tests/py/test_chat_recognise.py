@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 
-from chat_cases import TEMPLATES, template_of
+from chat_cases import LOOKALIKE, ODD, ORDINARY, OTHERS, TEMPLATES, render_own, template_of
 from mlb import chat, chat_render, chat_templates
 from mlb.chat_templates import ChatTemplate, Thoughts, Trim
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 ROWS = ROOT / "runtime" / "core" / "chat_templates.c"
 
 # What is no row of ours: its nearest, and words of the difference.
-OTHERS = {
+NEAREST = {
     "llama-3.2-instruct": ("llama3", "puts today's date into its text: it writes"),
     "mistral-7b-instruct-v0.2": ("llama2", "'Hello.</s>[INST] Why?"),
     "smollm3": ("chatml", "## Metadata"),
@@ -90,14 +91,32 @@ def test_a_models_own_template_is_recognised(name: str) -> None:
     assert chat.recognise(text, tokens) == chat.Recognised(TEMPLATES[name].ours)
 
 
-@pytest.mark.parametrize("name", sorted(OTHERS))
+@pytest.mark.parametrize("name", sorted(NEAREST))
 def test_a_template_that_is_none_of_ours_is_told_with_the_nearest(name: str) -> None:
-    nearest, words = OTHERS[name]
+    nearest, words = NEAREST[name]
     text, tokens = template_of(name)
     found = chat.recognise(text, tokens)
     assert found.name is None
     assert words in found.note
     assert found.note.endswith(f"; --chat {nearest} uses the nearest all the same")
+
+
+@pytest.mark.parametrize("name", sorted(TEMPLATES | OTHERS))
+def test_jinja_is_set_up_as_transformers_does_it(name: str) -> None:
+    utils = pytest.importorskip("transformers.utils.chat_template_utils")
+    text, tokens = template_of(name)
+    dated: list[str] = []
+    renderer = chat_render.make_environment(chat_render.load_jinja(), dated).from_string(text)
+    for messages in (*ORDINARY[::5], *ODD, *LOOKALIKE, *chat.CONVERSATIONS):
+        try:
+            (want,), _ = utils.render_jinja_template(
+                [list(messages)], chat_template=text, add_generation_prompt=True, **tokens
+            )
+        except jinja2.exceptions.TemplateError:
+            want = None
+        assert want == chat_render.render(renderer, messages, tokens)
+        if not dated:
+            assert want == render_own(name, list(messages))
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,89 @@ static void test_templates_that_do_not_fit_are_refused(void)
     krafla_chat_free(NULL);
 }
 
+/* The conversation as spell() writes it, or the error. */
+static const char *talk(const char *name, const krafla_message *messages, size_t n)
+{
+    static krafla_error err;
+    krafla_chat *c;
+    int32_t ids[CAP];
+    size_t count = 0, measured = 0;
+    EXPECT(krafla_chat_create(&c, tokenizer, name, NULL) == KRAFLA_OK);
+    const krafla_status st = krafla_chat_encode(c, messages, n, ids, CAP, &count, &err);
+    EXPECT(krafla_chat_encode(c, messages, n, NULL, 0, &measured, NULL) == st);
+    EXPECT(count == measured && (st == KRAFLA_OK || count == 0));
+    krafla_chat_free(c);
+    return st == KRAFLA_OK ? spell(ids, count) : err.message;
+}
+
+static void test_conversations(void)
+{
+    const krafla_message m[] = {
+        {"developer", "S"}, {"user", " Hi"}, {"assistant", "Yo "}, {"user", "Why?"}};
+    EXPECT_STR("<s>[INST] <<SYS>>\nS\n<</SYS>>\n\n Hi [/INST] Yo </s><s>[INST] Why? [/INST]",
+               talk("llama2", m, 4));
+    EXPECT_STR("<s><|system|>\nS</s>\n<|user|>\n Hi</s>\n<|assistant|>\nYo </s>\n<|user|>\nWhy?"
+               "</s>\n<|assistant|>\n",
+               talk("zephyr", m, 4));
+}
+
+static void test_what_cannot_be_said_is_an_error(void)
+{
+    const krafla_message system = {"system", "S"}, user = {"user", "Hi"}, tool = {"tool", "4"};
+    const krafla_message reply_first[] = {{"assistant", "Yo"}, user};
+    const krafla_message late_system[] = {user, system, user};
+    EXPECT_STR("a conversation that waits for a reply ends with a message of the user; this one "
+               "is empty",
+               talk("llama2", &user, 0));
+    EXPECT_STR("a conversation that waits for a reply ends with a message of the user; this one "
+               "does not",
+               talk("zephyr", &system, 1));
+    EXPECT_STR("message 1 is of the role assistant, but in chat template llama2 user and "
+               "assistant take turns and the user begins",
+               talk("llama2", reply_first, 2));
+    EXPECT_STR("message 2 is a system message, but chat template llama2 takes one only as the "
+               "first message",
+               talk("llama2", late_system, 3));
+    EXPECT_STR("message 1 has the role \"tool\", expected system, developer, user or assistant",
+               talk("zephyr", &tool, 1));
+}
+
+static uint32_t draw(uint32_t below)
+{
+    static uint32_t state = 1;
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % below;
+}
+
+/* Any bytes as messages, for the sanitizers; no special token comes of them. */
+static void test_random_conversations(void)
+{
+    enum { ROUNDS = 3000, MOST = 6, BYTES = 48 };
+    static const char *const roles[] = {"system", "user", "assistant"};
+    static const char *const pieces[] = {" ",    "\n",     "</s>",     "<s>",    "x", "\xc2\x85",
+                                         "\xe3", "\u3000", "</think>", "[INST]", "",  "\xff"};
+    static char texts[MOST][BYTES];
+    for (int round = 0; round < ROUNDS; round++) {
+        krafla_message m[MOST];
+        const size_t n = 1 + draw(MOST);
+        for (size_t i = 0; i < n; i++) {
+            texts[i][0] = '\0';
+            for (uint32_t left = draw(6); left; left--)
+                strcat(texts[i], pieces[draw(sizeof pieces / sizeof *pieces)]);
+            m[i] = (krafla_message){i + 1 == n ? "user" : roles[draw(3)], texts[i]};
+        }
+        krafla_chat *c;
+        int32_t ids[4 * CAP];
+        size_t count = 0, specials = 0;
+        EXPECT(krafla_chat_create(&c, tokenizer, "zephyr", NULL) == KRAFLA_OK);
+        EXPECT(krafla_chat_encode(c, m, n, ids, 4 * CAP, &count, NULL) == KRAFLA_OK);
+        for (size_t i = 0; i < count; i++)
+            specials += ids[i] < 3;
+        EXPECT(specials == 1 + n); /* BOS, and an end for every message */
+        krafla_chat_free(c);
+    }
+}
+
 int main(int argc, char **argv)
 {
     char path[4096];
@@ -151,6 +234,9 @@ int main(int argc, char **argv)
     test_turns_of_llama2();
     test_turns_of_zephyr();
     test_special_tokens_in_messages_stay_text();
+    test_conversations();
+    test_what_cannot_be_said_is_an_error();
+    test_random_conversations();
     test_a_small_buffer_gets_the_first_ids();
     test_templates_that_do_not_fit_are_refused();
     krafla_tokenizer_close(tokenizer);

@@ -32,7 +32,9 @@ def limit_memory() -> None:
         resource = importlib.import_module("resource")
     except ImportError:
         return
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = MAX_BYTES if hard == resource.RLIM_INFINITY else min(MAX_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
 
 
 def load_jinja() -> Any:
