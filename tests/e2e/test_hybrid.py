@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
     from tests.conftest import Krafla
 
-# One key head of 8192 for 512 value heads of 16: 256 MiB of state in each layer.
-LAYERS, STATE_MIB = 512, 512 * 256
+# One key head of 16384 for 8192 value heads of 1, which takes the room of 16: 8 GiB in each layer.
+LAYERS, STATE_MIB = 16, 16 << 13
 WIDE = dataclasses.replace(
     hostile_base.LLAMA,
     n_layers=LAYERS,
     linear_layers=tuple(range(LAYERS)),
     linear_k_heads=1,
-    linear_v_heads=512,
-    linear_k_dim=8192,
-    linear_v_dim=16,
+    linear_v_heads=8192,
+    linear_k_dim=16384,
+    linear_v_dim=1,
     conv_taps=4,
 )
 

@@ -108,6 +108,52 @@ static void expect_matrix(const struct kern_matrix *m, size_t i, enum kern_wtype
     EXPECT(m->wtype == w && m->stype == s && m->packed == 0);
 }
 
+/* Two layers, each matrix and vector at its row of the table. */
+static void expect_layers(const struct kr_mlb *m, const size_t offsets[ROWS])
+{
+    const struct kr_layer *l = &m->layers[0], *n = &m->layers[1];
+    EXPECT(l->local && !l->rope && !l->linear && l->index == 0);
+    EXPECT(!n->local && n->rope && n->linear && n->index == 0);
+    expect_matrix(&m->embed, 0, KERN_Q8, KERN_F16);
+    EXPECT(m->classifier.data == m->embed.data);
+    expect_matrix(&l->wq, 4, KERN_Q4, KERN_F16);
+    expect_matrix(&l->wk, 5, KERN_Q8, KERN_F32);
+    expect_matrix(&l->wv, 6, KERN_Q4, KERN_F32);
+    expect_matrix(&l->wg, 10, KERN_Q8, KERN_F16);
+    expect_matrix(&l->wo, 13, KERN_Q8, KERN_F16);
+    expect_matrix(&l->gate, 16, KERN_Q4, KERN_F16);
+    expect_matrix(&l->up, 17, KERN_Q4, KERN_F16);
+    expect_matrix(&l->down, 18, KERN_Q8, KERN_F16);
+    expect_matrix(&n->wqkv, 21, KERN_Q4, KERN_F16);
+    expect_matrix(&n->wz, 22, KERN_Q8, KERN_F16);
+    expect_matrix(&n->wb, 23, KERN_Q8, KERN_F16);
+    expect_matrix(&n->wa, 24, KERN_Q8, KERN_F32);
+    expect_matrix(&n->wo, 29, KERN_Q8, KERN_F16);
+    EXPECT(n->wq.data == NULL && l->wqkv.data == NULL && n->q_norm == NULL && l->conv == NULL);
+    const struct {
+        const float *vector;
+        size_t row;
+    } vectors[] = {{m->rope_freq, 1},
+                   {m->rope_freq_local, 2},
+                   {l->attn_norm, 3},
+                   {l->bq, 7},
+                   {l->bk, 8},
+                   {l->bv, 9},
+                   {l->q_norm, 11},
+                   {l->k_norm, 12},
+                   {l->attn_post_norm, 14},
+                   {l->ffn_norm, 15},
+                   {l->ffn_post_norm, 19},
+                   {n->conv, 25},
+                   {n->dt_bias, 26},
+                   {n->decay_rate, 27},
+                   {n->delta_norm, 28},
+                   {n->attn_post_norm, 30},
+                   {m->out_norm, 36}};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        EXPECT((const uint8_t *)vectors[i].vector == m->file.data + offsets[vectors[i].row]);
+}
+
 static void test_every_value_arrives_where_it_belongs(void)
 {
     size_t offsets[ROWS];
@@ -133,47 +179,7 @@ static void test_every_value_arrives_where_it_belongs(void)
     EXPECT(m.sampling.top_k == 20);
     EXPECT(m.n_stop_ids == 2 && m.stop_ids[0] == 3 && m.stop_ids[1] == 1);
 
-    const struct kr_layer *l = &m.layers[0], *n = &m.layers[1];
-    EXPECT(l->local && !l->rope && !l->linear && l->index == 0);
-    EXPECT(!n->local && n->rope && n->linear && n->index == 0);
-    expect_matrix(&m.embed, 0, KERN_Q8, KERN_F16);
-    EXPECT(m.classifier.data == m.embed.data);
-    expect_matrix(&l->wq, 4, KERN_Q4, KERN_F16);
-    expect_matrix(&l->wk, 5, KERN_Q8, KERN_F32);
-    expect_matrix(&l->wv, 6, KERN_Q4, KERN_F32);
-    expect_matrix(&l->wg, 10, KERN_Q8, KERN_F16);
-    expect_matrix(&l->wo, 13, KERN_Q8, KERN_F16);
-    expect_matrix(&l->gate, 16, KERN_Q4, KERN_F16);
-    expect_matrix(&l->up, 17, KERN_Q4, KERN_F16);
-    expect_matrix(&l->down, 18, KERN_Q8, KERN_F16);
-    expect_matrix(&n->wqkv, 21, KERN_Q4, KERN_F16);
-    expect_matrix(&n->wz, 22, KERN_Q8, KERN_F16);
-    expect_matrix(&n->wb, 23, KERN_Q8, KERN_F16);
-    expect_matrix(&n->wa, 24, KERN_Q8, KERN_F32);
-    expect_matrix(&n->wo, 29, KERN_Q8, KERN_F16);
-    EXPECT(n->wq.data == NULL && l->wqkv.data == NULL && n->q_norm == NULL && l->conv == NULL);
-    const struct {
-        const float *vector;
-        size_t row;
-    } vectors[] = {{m.rope_freq, 1},
-                   {m.rope_freq_local, 2},
-                   {l->attn_norm, 3},
-                   {l->bq, 7},
-                   {l->bk, 8},
-                   {l->bv, 9},
-                   {l->q_norm, 11},
-                   {l->k_norm, 12},
-                   {l->attn_post_norm, 14},
-                   {l->ffn_norm, 15},
-                   {l->ffn_post_norm, 19},
-                   {n->conv, 25},
-                   {n->dt_bias, 26},
-                   {n->decay_rate, 27},
-                   {n->delta_norm, 28},
-                   {n->attn_post_norm, 30},
-                   {m.out_norm, 36}};
-    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
-        EXPECT((const uint8_t *)vectors[i].vector == m.file.data + offsets[vectors[i].row]);
+    expect_layers(&m, offsets);
     kr_mlb_close(&m);
     EXPECT(m.layers == NULL);
     kr_mlb_close(&m);
