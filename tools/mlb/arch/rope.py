@@ -110,7 +110,8 @@ def scaled(inner: Config, theta: float, dim: int, max_seq: int) -> Rope:
     base = inner.number("rope_theta", theta)
     if base <= 1:
         raise CheckpointError(f"{inner.where}: RoPE base: expected more than 1, found {base:g}")
-    found = KINDS[kind](inner, base, dim, max_seq)
+    with np.errstate(all="ignore"):
+        found = KINDS[kind](inner, base, dim, max_seq)
     inner.finish()
     bad = not np.isfinite(found.frequencies).all() or (found.frequencies < 0).any()
     if bad or not math.isfinite(found.scale) or found.scale <= 0:
