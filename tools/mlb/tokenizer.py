@@ -183,7 +183,11 @@ def _added_text(token: Json, pipeline: Pipeline) -> bytes:
         if pipeline.prefix == "always":
             content = SPACE + content
     if token.get("normalized") and pipeline.nfc:
-        content = unicodedata.normalize("NFC", content)
+        normal = unicodedata.normalize("NFC", content)
+        # Where the oldest rules agree with Python's, those of the library between them do too.
+        if unicodedata.ucd_3_2_0.normalize("NFC", content) != normal:
+            raise refusal("normalized added token with characters newer than Unicode 3.2:", content)
+        content = normal
     return _utf8(content)
 
 
