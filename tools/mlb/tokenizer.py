@@ -174,6 +174,12 @@ def _added_flags(token: Json) -> int:
     return ADDED | sum(bit for name, bit in bits.items() if token.get(name))
 
 
+def _newer_mark(char: str) -> bool:
+    """Tell whether NFC does to a character what it did not in every version of Unicode."""
+    newer = unicodedata.ucd_3_2_0.category(char) == "Cn"
+    return newer and bool(unicodedata.combining(char) or unicodedata.decomposition(char))
+
+
 def _added_text(token: Json, pipeline: Pipeline) -> bytes:
     """How an added token is spelled where it is looked for: like the library, normalized."""
     content: str = token["content"]
@@ -183,11 +189,9 @@ def _added_text(token: Json, pipeline: Pipeline) -> bytes:
         if pipeline.prefix == "always":
             content = SPACE + content
     if token.get("normalized") and pipeline.nfc:
-        normal = unicodedata.normalize("NFC", content)
-        # Where the oldest rules agree with Python's, those of the library between them do too.
-        if unicodedata.ucd_3_2_0.normalize("NFC", content) != normal:
-            raise refusal("normalized added token with characters newer than Unicode 3.2:", content)
-        content = normal
+        if any(map(_newer_mark, content)):
+            raise refusal("normalized added token with marks newer than Unicode 3.2:", content)
+        content = unicodedata.normalize("NFC", content)
     return _utf8(content)
 
 
