@@ -6,8 +6,9 @@ make ISA=avx2 e2e
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -17,23 +18,48 @@ import gen_tokenizer
 if TYPE_CHECKING:
     from tests.conftest import Krafla
 
+LARGE = 1_000_000
 DATA = Path(__file__).resolve().parent.parent / "data" / "tokenizers"
 
 
+class Convert(Protocol):
+    """Return the .mlt file of one of the small tokenizers."""
+
+    def __call__(self, name: str) -> Path:
+        """Convert it, once."""
+        ...
+
+
 @pytest.fixture(scope="module")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Convert:
+    """Return a function that converts a tokenizer of DATA."""
+    folder = tmp_path_factory.mktemp("ml_tok")
+
+    def convert(name: str) -> Path:
+        path = folder / f"{name}.mlt"
+        if not path.exists():
+            assert convert_tokenizer.main([str(DATA / f"{name}.json"), str(path)]) == 0
+        return path
+
+    return convert
+
+
+@pytest.fixture(scope="module")
+def gpt2(converted: Convert) -> Path:
     """Return a byte-level tokenizer."""
-    path = tmp_path_factory.mktemp("ml_tok") / "gpt2.mlt"
-    assert convert_tokenizer.main([str(DATA / "gpt2.json"), str(path)]) == 0
-    return path
+    return converted("gpt2")
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def llama(converted: Convert) -> Path:
     """Return a SentencePiece-style tokenizer that adds BOS."""
-    path = tmp_path_factory.mktemp("ml_tok") / "llama.mlt"
-    assert convert_tokenizer.main([str(DATA / "llama.json"), str(path)]) == 0
-    return path
+    return converted("llama")
+
+
+@pytest.fixture(scope="module")
+def qwen(converted: Convert) -> Path:
+    """Return a byte-level tokenizer that normalizes to NFC."""
+    return converted("qwen3_5")
 
 
 def test_text_in_ids_out_and_back(krafla: Krafla, gpt2: Path) -> None:
@@ -65,6 +91,53 @@ def test_a_llama2c_file_is_read_as_it_is(krafla: Krafla, tmp_path: Path) -> None
     ids = krafla("ml_tok", path, input=b"Hello").stdout
     assert ids.split()[0] == b"1"
     assert krafla("ml_tok", path, "--decode", input=ids.split(b" ", 1)[1]).stdout == b"Hello"
+
+
+def test_text_is_normalized_where_the_tokenizer_says_so(krafla: Krafla, qwen: Path) -> None:
+    composed = krafla("ml_tok", qwen, input="caf\u00e9 \uac01".encode()).stdout
+    assert krafla("ml_tok", qwen, input="cafe\u0301 \u1100\u1161\u11a8".encode()).stdout == composed
+    assert krafla("ml_tok", qwen, "--decode", input=composed).stdout == "caf\u00e9 \uac01".encode()
+
+
+def test_special_tokens_become_their_own_ids(krafla: Krafla, qwen: Path) -> None:
+    special = "<|endless|>"
+    ids = krafla("ml_tok", qwen, input=f"a{special}b".encode()).stdout.split()
+    assert len(ids) == 3
+    assert krafla("ml_tok", qwen, "--decode", input=ids[1]).stdout == special.encode()
+
+
+# A megabyte each.  Anything quadratic would take hours, and a stack frame for each byte would not
+# fit; ml_tok needs a tenth of a second of these 100.
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "llama3", "qwen2", "qwen3_5"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        " ",
+        "\n",
+        "'",
+        "\u0301",
+        "\u0301\u0316",
+        "\u1100\u1161",
+        "ab'",
+        "\u4e2d",
+        "1",
+        "!\n",
+        " a",
+    ],
+    ids=ascii,
+)
+def test_a_megabyte_needs_little_time_and_stack(
+    build_dir: Path, emulator: list[str], converted: Convert, kind: str, unit: str
+) -> None:
+    limits = 'ulimit -s 256; ulimit -t 100; exec "$@"' if not emulator else 'exec "$@"'
+    data = (unit * (LARGE // len(unit.encode()))).encode()
+    command = [*emulator, str(build_dir / "ml_tok"), str(converted(kind))]
+    done = subprocess.run(
+        ["sh", "-c", limits, "sh", *command], input=data, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(done.stdout.split()) > 10
 
 
 def test_ids_may_be_separated_by_commas_and_lines(krafla: Krafla, gpt2: Path) -> None:
