@@ -19,7 +19,8 @@ from mlb.chat import Recognised, recognise
 from mlb.checkpoint import CheckpointError
 from mlb.envelope import one_line
 from mlb.tokenizer import SPACE, Beside, Tokenizer, TokenizerError
-from mlb.tokenizer_pipeline import LLAMA3_REGEX, QWEN2_REGEX, QWEN3_5_REGEX, shown
+from mlb.tokenizer_json import added_token, begin_with, byte_parts, spm_parts
+from mlb.tokenizer_pipeline import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,38 +45,24 @@ END_KEYS = ("eos", "eot", "eom")  # tokens at which a reply ends: of text, turn 
 class Split:
     """How a byte-level tokenizer prepares text."""
 
-    pre_tokenizer: Json
+    pretok: str
     nfc: bool = False
     ignore_merges: bool = False
     add_bos: bool = False  # unless the file says otherwise
 
 
-def _byte_level(*, use_regex: bool) -> Json:
-    flags = {"add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
-    return {"type": "ByteLevel", **flags}
-
-
-def _split(regex: str) -> Json:
-    pattern = {"pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
-    steps = [{"type": "Split", **pattern}, _byte_level(use_regex=False)]
-    return {"type": "Sequence", "pretokenizers": steps}
-
-
-LLAMA3 = Split(_split(LLAMA3_REGEX), ignore_merges=True, add_bos=True)
-QWEN2 = Split(_split(QWEN2_REGEX), nfc=True)
-DIGITS = {"type": "Digits", "individual_digits": True}
+LLAMA3 = Split("llama3", ignore_merges=True, add_bos=True)
+QWEN2 = Split("qwen2", nfc=True)
 # By tokenizer.ggml.pre.  That Qwen's text is normalized to NFC first is not in the file.
 SPLITS: Mapping[str, Split] = {
-    "gpt-2": Split(_byte_level(use_regex=True)),
-    "smollm": Split(
-        {"type": "Sequence", "pretokenizers": [DIGITS, _byte_level(use_regex=True)]},
-    ),
+    "gpt-2": Split("gpt2"),
+    "smollm": Split("gpt2_digits"),
     "llama-bpe": LLAMA3,
     "llama3": LLAMA3,
     "llama-v3": LLAMA3,
     "qwen2": QWEN2,
     "deepseek-r1-qwen": QWEN2,
-    "qwen35": Split(_split(QWEN3_5_REGEX), nfc=True),
+    "qwen35": Split("qwen3_5", nfc=True),
 }
 
 
@@ -129,9 +116,8 @@ class Vocabulary:
 
 def _added(vocab: Vocabulary) -> list[Json]:
     """The tokens that are matched as a whole; the file does not say what space they take."""
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return [
-        {"id": i, "content": _content(vocab, i), "special": kind != USER_DEFINED, **flags}
+        added_token(i, _content(vocab, i), special=kind != USER_DEFINED)
         for i, kind in enumerate(vocab.types)
         if kind in (CONTROL, USER_DEFINED, UNKNOWN)
     ]
@@ -187,10 +173,8 @@ def _byte_json(vocab: Vocabulary) -> Json:
     split = SPLITS[name]
     model = {"vocab": _spellings(vocab), "merges": vocab.get("merges", list, [])}
     return {
-        "normalizer": {"type": "NFC"} if split.nfc else None,
-        "pre_tokenizer": split.pre_tokenizer,
+        **byte_parts(split.pretok, nfc=split.nfc),
         "post_processor": _bos_template(vocab, default=split.add_bos),
-        "decoder": _byte_level(use_regex=True),
         "model": {"type": "BPE", "ignore_merges": split.ignore_merges, **model},
     }
 
@@ -200,21 +184,11 @@ def _spm_json(vocab: Vocabulary) -> Json:
     if vocab.get("pre", str, "default") != "default":
         raise vocab.fail("pre", vocab.get("pre", str, ""), "default")
     prefix = vocab.get("add_space_prefix", bool, default=True)
-    space = [{"type": "Replace", "pattern": {"String": " "}, "content": SPACE}]
-    back = [
-        {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
-        {"type": "ByteFallback"},
-        {"type": "Fuse"},
-    ]
-    start = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
     spellings = _spellings(vocab)
     merges = merges_of_scores(spellings, vocab.types, vocab.numbers("scores", 0))
-    steps = [{"type": "Prepend", "prepend": SPACE}, *space] if prefix else space
     return {
-        "normalizer": {"type": "Sequence", "normalizers": steps},
-        "pre_tokenizer": None,
+        **spm_parts(prefix=prefix),
         "post_processor": _bos_template(vocab, default=True),
-        "decoder": {"type": "Sequence", "decoders": [*back, start] if prefix else back},
         "model": {
             "type": "BPE",
             "unk_token": None,
@@ -232,14 +206,7 @@ def _bos_template(vocab: Vocabulary, *, default: bool) -> Json | None:
     bos = vocab.id("bos")
     if bos is None or not vocab.get("add_bos_token", bool, default=default):
         return None
-    text = vocab.tokens[bos]
-    sequence = {"Sequence": {"id": "A", "type_id": 0}}
-    return {
-        "type": "TemplateProcessing",
-        "single": [{"SpecialToken": {"id": text, "type_id": 0}}, sequence],
-        "pair": [sequence],
-        "special_tokens": {text: {"id": text, "ids": [bos], "tokens": [text]}},
-    }
+    return begin_with(vocab.tokens[bos], bos)
 
 
 def tokenizer_json(gguf: Gguf) -> Json:
