@@ -103,13 +103,17 @@ class Gguf:
             raise CheckpointError(f"{self.path}: became shorter while it was read")
         return raw
 
-    def values(self, tensor: GgufTensor, row0: int = 0, row1: int | None = None) -> F32:
-        """Rows [row0, row1) as float32; a type without a decoder is refused."""
+    def check_type(self, tensor: GgufTensor) -> None:
+        """Refuse a type without a decoder by name."""
         if tensor.type.decode is None:
             raise CheckpointError(
                 f"{self.path}: tensor {tensor.name!r} is of type {tensor.type.name}: supported "
                 f"are {', '.join(SUPPORTED)}: take a file quantized to one of these"
             )
+
+    def values(self, tensor: GgufTensor, row0: int = 0, row1: int | None = None) -> F32:
+        """Rows [row0, row1) as float32."""
+        self.check_type(tensor)
         with np.errstate(over="ignore", invalid="ignore"):  # infinities are found by the caller
             flat = tensor.type.values(self.read(tensor, row0, row1))
         return flat.reshape(-1, *tensor.shape[1:])  # [rows, ...]
@@ -289,7 +293,7 @@ def _check_start(path: Path, head: bytes) -> None:
         raise CheckpointError(f"{path}: not a GGUF file: it begins with {shown(head.hex())}")
     if version == 1:
         raise CheckpointError(f"{path}: is of GGUF version 1, expected 2 or 3: {newer}")
-    if version & 0xFFFF == 0:
+    if version and version & 0xFFFF == 0:
         raise CheckpointError(
             f"{path}: is a big-endian GGUF file, expected a little-endian one: {newer}"
         )

@@ -143,6 +143,7 @@ def open_gguf(gguf: Gguf) -> tuple[Plan, GgufCheckpoint]:
             exponential=False,
         )
         if theirs in gguf.tensors:
+            gguf.check_type(gguf.tensors[theirs])
             views[theirs] = _view(shape, ours, gguf.tensors[theirs])
     others = {name: View(t, t.shape) for name, t in gguf.tensors.items() if name not in views}
     extra = tuple(f"blk.{shape.n_layers + n}." for n in range(SPARE_LAYERS))

@@ -382,7 +382,7 @@ def check_tensors(plan: Plan, shapes: Mapping[str, tuple[int, ...]], where: str)
         if shapes[source.name] != source.stored_shape(shape):
             raise CheckpointError(
                 f"{where}: tensor {source.name!r}: expected shape "
-                f"{list(source.stored_shape(shape))} by config.json, found "
+                f"{list(source.stored_shape(shape))} by the configuration, found "
                 f"{list(shapes[source.name])}"
             )
     unknown = sorted(set(shapes) - used - plan.ignored - set(_left_out(plan, shapes)))
