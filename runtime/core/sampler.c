@@ -209,11 +209,6 @@ static krafla_status penalize(krafla_sampler *s, const int32_t *history, size_t 
     return KRAFLA_OK;
 }
 
-static bool has_nucleus(const krafla_sampler *s)
-{
-    return s->o.top_p > 0.0f && s->o.top_p < 1.0f;
-}
-
 /* Steps 1 and 2, on a copy; *logits points to it then. */
 static krafla_status adjust(krafla_sampler *s, const float **logits, const int32_t *history,
                             size_t n, krafla_error *err)
@@ -247,49 +242,75 @@ static krafla_status find_best(const krafla_sampler *s, const float *logits, int
     return KRAFLA_OK;
 }
 
-/* Steps 4 and 5: the k most likely tokens that weigh at least `least` into picks; their number.
- * *sum is the weight of all k. */
-static size_t weigh_top_k(krafla_sampler *s, const float *logits, float best, float least,
-                          double *sum)
+/* The logits of picks[0..n) become weights, and what weighs less than `least` is left out: how many
+ * remain.  *sum is the weight of all n. */
+static size_t weigh_picks(krafla_sampler *s, size_t n, float best, float least, double *sum)
 {
-    const size_t k = (size_t)s->o.top_k;
-    kr_pick_top_k(s->picks, k, logits, (size_t)s->vocab);
-    for (size_t i = 0; i < k; i++)
+    for (size_t i = 0; i < n; i++)
         s->work[i] = s->picks[i].value;
-    *sum = kr_pick_weigh(s->work, s->work, k, best, s->o.temperature);
-    size_t n = 0;
-    for (size_t i = 0; i < k; i++)
+    *sum = kr_pick_weigh(s->work, s->work, n, best, s->o.temperature);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
         if (s->work[i] >= least)
-            s->picks[n++] = (struct kr_candidate){s->work[i], s->picks[i].id};
-    return n;
+            s->picks[kept++] = (struct kr_candidate){s->work[i], s->picks[i].id};
+    return kept;
 }
 
-/* The same without top-k: all tokens, but of those that cannot be in the nucleus only the sum. */
-static size_t weigh_all(krafla_sampler *s, const float *logits, float best, float least,
-                        double *sum)
+/* The tokens whose weight can be `least` into picks; their number. */
+static size_t pick_near(krafla_sampler *s, const float *logits, float best, float least)
+{
+    const float halving = 0.6932f * s->o.temperature; /* ln 2, rounded up */
+    float bound = best - halving;                     /* room for rounding */
+    for (float p = least; p < 1.0f; p *= 2.0f)
+        bound -= halving;
+    return kr_pick_heavy(s->picks, logits, (size_t)s->vocab, bound);
+}
+
+/* Of the tokens of s->work, whose weights have this sum, those that can be in the nucleus into
+ * picks; their number. */
+static size_t pick_likely(krafla_sampler *s, double sum, float least)
 {
     const size_t vocab = (size_t)s->vocab;
-    *sum = kr_pick_weigh(s->work, logits, vocab, best, s->o.temperature);
-    if (has_nucleus(s)) {
-        /* All tokens below (1 - p) / vocab of the sum hold less than 1 - p of it together: the
-         * nucleus is among the others.  0.99 is for the rounding. */
-        const double tail = 0.99 * (1.0 - (double)s->o.top_p) / (double)vocab * *sum;
-        least = (double)least > tail ? least : (float)tail;
-    }
-    return kr_pick_heavy(s->picks, s->work, vocab, least);
+    const double p = (double)s->o.top_p;
+    /* All tokens below (1 - p) / vocab of the sum hold less than 1 - p of it together: the nucleus
+     * is among the others.  0.99 is for the rounding. */
+    const double tail = 0.99 * (1.0 - p) / (double)vocab * sum;
+    const float lowest = (double)least > tail ? least : (float)tail;
+    float bound = 0x1p-8f; /* mostly that is enough */
+    size_t n;
+    do {
+        bound = bound > lowest ? bound : lowest;
+        n = kr_pick_heavy(s->picks, s->work, vocab, bound);
+        if (bound == lowest)
+            break;
+        bound /= 32.0f;
+    } while (kr_pick_mass(s->picks, n) < p * sum);
+    return n;
 }
 
 /* Steps 4 to 8.  The best token weighs 1, so that min_p is a weight too; to leave out what is below
  * it before the nucleus is found comes to the same. */
-static int32_t sample(krafla_sampler *s, const float *logits, float best)
+static int32_t sample(krafla_sampler *s, const float *logits, int32_t best)
 {
     const float least = s->o.min_p > FLT_MIN ? s->o.min_p : FLT_MIN; /* never what weighs 0 */
-    const bool some = s->o.top_k > 0 && s->o.top_k < s->vocab;
+    const bool nucleus = s->o.top_p > 0.0f && s->o.top_p < 1.0f;
+    const size_t vocab = (size_t)s->vocab, k = (size_t)s->o.top_k;
     double sum;
-    size_t n =
-        some ? weigh_top_k(s, logits, best, least, &sum) : weigh_all(s, logits, best, least, &sum);
+    size_t n;
+    if (k > 0 && k < vocab) {
+        kr_pick_top_k(s->picks, k, logits, vocab);
+        n = weigh_picks(s, k, logits[best], least, &sum);
+    } else if (!nucleus && s->o.min_p > 0.0f) {
+        n = pick_near(s, logits, logits[best], least);
+        n = weigh_picks(s, n, logits[best], least, &sum);
+    } else {
+        sum = kr_pick_weigh(s->work, logits, vocab, logits[best], s->o.temperature);
+        if (!nucleus)
+            return kr_pick_draw_all(s->work, vocab, next_uniform(s) * sum, best);
+        n = pick_likely(s, sum, least);
+    }
     const struct kr_candidate *c =
-        has_nucleus(s) ? kr_pick_top_p(s->picks, &n, (double)s->o.top_p * sum) : s->picks;
+        nucleus ? kr_pick_top_p(s->picks, &n, (double)s->o.top_p * sum) : s->picks;
     return kr_pick_draw(c, n, next_uniform(s));
 }
 
@@ -308,6 +329,6 @@ krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const 
     if (st != KRAFLA_OK)
         return st;
     const bool greedy = s->o.temperature < coldest || s->o.top_k == 1;
-    *id = greedy ? best : sample(s, logits, logits[best]);
+    *id = greedy ? best : sample(s, logits, best);
     return KRAFLA_OK;
 }

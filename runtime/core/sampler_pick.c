@@ -84,55 +84,62 @@ int32_t kr_pick_best(const float *logits, size_t n, int *bad)
 
 /* ---- weights ---- */
 
-/* w[j] = 2^((l[j] - best) * scale), which is at most 0, of LANES. */
-static void weigh_lanes(float *w, const float *l, float best, float scale)
+/* The sum of w[0..BLOCK): one chain per lane, then those in order. */
+static double block_sum(const float *w)
 {
-    float x[LANES], fraction[LANES], power[LANES];
-    uint32_t bits[LANES];
-    /* A loop of its own: compilers would make a branch of it in the next one. */
-    for (size_t j = 0; j < LANES; j++) {
-        const float in = (l[j] - best) * scale;
-        x[j] = in > -127.0f ? in : -127.0f;
-    }
-    for (size_t j = 0; j < LANES; j++) {
-        const int32_t n = (int32_t)(x[j] - 0.5f);
-        const float f = x[j] - (float)n; /* in -0.5..0.5 */
-        /* (2^f - 1) / f with the least relative error of 2^f, 9.1e-8; 1.9e-7 with rounding */
-        float p = 1.3264727e-3f;
-        p = p * f + 9.6715127e-3f;
-        p = p * f + 5.5507337e-2f;
-        p = p * f + 2.4022242e-1f;
-        p = p * f + 6.9314698e-1f;
-        fraction[j] = p * f + 1.0f;
-        bits[j] = (uint32_t)(n + 127) << 23; /* 2^n, and 0 for n = -127 */
-    }
-    memcpy(power, bits, sizeof power);
-    for (size_t j = 0; j < LANES; j++)
-        w[j] = fraction[j] * power[j];
-}
-
-/* The same for n <= BLOCK of them, and their sum. */
-static double weigh_block(float *w, const float *l, size_t n, float best, float scale)
-{
-    float sum[LANES] = {0}, spare[LANES], weight[LANES];
-    for (size_t i = 0; i < n; i += LANES) {
-        weigh_lanes(weight, lanes_of(l + i, n - i, spare), best, scale);
+    float sum[LANES] = {0};
+    for (size_t i = 0; i < BLOCK; i += LANES)
         for (size_t j = 0; j < LANES; j++)
-            sum[j] += weight[j];
-        memcpy(w + i, weight, smaller(n - i, LANES) * sizeof *w);
-    }
+            sum[j] += w[i + j];
     double all = 0.0;
     for (size_t j = 0; j < LANES; j++)
         all += (double)sum[j];
     return all;
 }
 
+/* w[j] = 2^((l[j] - best) * scale), which is at most 0, of BLOCK. */
+static void weigh_block(float *w, const float *l, float best, float scale)
+{
+    float x[BLOCK];
+    /* A loop of its own: compilers would make a branch of it in the next one. */
+    for (size_t j = 0; j < BLOCK; j++) {
+        const float in = (l[j] - best) * scale;
+        x[j] = in > -127.0f ? in : -127.0f;
+    }
+    for (size_t j = 0; j < BLOCK; j++) {
+        const int32_t n = (int32_t)(x[j] - 0.5f);
+        const uint32_t bits = (uint32_t)(n + 127) << 23; /* 2^n, and 0 for n = -127 */
+        const float f = x[j] - (float)n;                 /* in -0.5..0.5 */
+        float power;
+        memcpy(&power, &bits, sizeof power);
+        /* (2^f - 1) / f with the least relative error of 2^f, 9.1e-8; 1.9e-7 with rounding */
+        float p = 1.3264727e-3f;
+        p = p * f + 9.6715127e-3f;
+        p = p * f + 5.5507337e-2f;
+        p = p * f + 2.4022242e-1f;
+        p = p * f + 6.9314698e-1f;
+        x[j] = (p * f + 1.0f) * power;
+    }
+    memcpy(w, x, sizeof x);
+}
+
 double kr_pick_weigh(float *weights, const float *logits, size_t n, float best, float temperature)
 {
     const float scale = 1.44269504f / temperature; /* log2(e) */
+    const size_t body = n - n % BLOCK;
     double sum = 0.0;
-    for (size_t i = 0; i < n; i += BLOCK)
-        sum += weigh_block(weights + i, logits + i, smaller(n - i, BLOCK), best, scale);
+    for (size_t i = 0; i < body; i += BLOCK) {
+        weigh_block(weights + i, logits + i, best, scale);
+        sum += block_sum(weights + i);
+    }
+    if (body < n) {
+        float row[BLOCK];
+        for (size_t j = 0; j < BLOCK; j++)
+            row[j] = body + j < n ? logits[body + j] : -INFINITY; /* which weighs nothing */
+        weigh_block(row, row, best, scale);
+        sum += block_sum(row);
+        memcpy(weights + body, row, (n - body) * sizeof *row);
+    }
     return sum;
 }
 
@@ -259,7 +266,7 @@ struct kr_candidate *kr_pick_top_p(struct kr_candidate *c, size_t *n, double tar
 
 /* ---- the draw ---- */
 
-static double mass_of(const struct kr_candidate *c, size_t n)
+double kr_pick_mass(const struct kr_candidate *c, size_t n)
 {
     double sum[4] = {0}; /* chains that do not wait for each other */
     for (size_t i = 0; i < n; i++)
@@ -269,21 +276,26 @@ static double mass_of(const struct kr_candidate *c, size_t n)
 
 int32_t kr_pick_draw(const struct kr_candidate *c, size_t n, double u)
 {
-    double all = 0.0;
-    for (size_t i = 0; i < n; i += BLOCK)
-        all += mass_of(c + i, smaller(n - i, BLOCK));
-    double left = u * all;
-    size_t first = 0; /* of the block that holds the mark */
-    for (; n - first > BLOCK; first += BLOCK) {
-        const double mass = mass_of(c + first, BLOCK);
-        if (left < mass)
-            break;
-        left -= mass;
-    }
-    /* The last of the block, should the sum in this other order round below the mark. */
-    const size_t last = smaller(n - first, BLOCK) - 1;
+    double left = u * kr_pick_mass(c, n);
+    size_t i = 0; /* ends as the last, should the sum in this order round below the mark */
+    for (; i < n - 1 && left >= (double)c[i].value; i++)
+        left -= (double)c[i].value;
+    return c[i].id;
+}
+
+int32_t kr_pick_draw_all(const float *weights, size_t n, double mark, int32_t best)
+{
     size_t i = 0;
-    for (; i < last && left >= (double)c[first + i].value; i++)
-        left -= (double)c[first + i].value;
-    return c[first + i].id;
+    for (; n - i >= BLOCK; i += BLOCK) {
+        const double mass = block_sum(weights + i);
+        if (mark < mass)
+            break;
+        mark -= mass;
+    }
+    for (const size_t end = i + smaller(n - i, BLOCK); i < end; i++) {
+        if (mark < (double)weights[i])
+            return (int32_t)i;
+        mark -= (double)weights[i];
+    }
+    return best;
 }

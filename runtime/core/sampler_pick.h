@@ -33,7 +33,13 @@ void kr_pick_top_k(struct kr_candidate *c, size_t k, const float *logits, size_t
  * moved to the end of c, where the result points; *n is their number.  Weights are in [0, 1]. */
 struct kr_candidate *kr_pick_top_p(struct kr_candidate *c, size_t *n, double target);
 
+/* The sum of the weights of c[0..n). */
+double kr_pick_mass(const struct kr_candidate *c, size_t n);
+
 /* The id of one of c[0..n), each as likely as its share of all weights, by u in [0, 1).  n >= 1. */
 int32_t kr_pick_draw(const struct kr_candidate *c, size_t n, double u);
+/* The same of all weights[0..n), by a mark in [0, their sum); `best` should rounding lead past the
+ * last one. */
+int32_t kr_pick_draw_all(const float *weights, size_t n, double mark, int32_t best);
 
 #endif

@@ -200,6 +200,27 @@ static void test_a_draw_divides_the_unit_interval_by_weight(void)
     }
 }
 
+static void test_a_draw_of_all_goes_by_id_and_past_what_weighs_nothing(void)
+{
+    for (size_t l = 0; l < LENGTHS; l++) {
+        const size_t n = lengths[l];
+        double all = 0, below = 0;
+        for (size_t i = 0; i < n; i++) {
+            weights[i] = i % 5 == 3 ? 0.0f : 1.0f / (float)(1 + i % 7);
+            all += (double)weights[i];
+        }
+        for (size_t i = 0; i < n; i++) {
+            const double width = (double)weights[i];
+            if (width > 0 && (i < 20 || i % 97 == 0 || i + 20 > n)) {
+                EXPECT(kr_pick_draw_all(weights, n, below + 0.02 * width, -1) == (int32_t)i);
+                EXPECT(kr_pick_draw_all(weights, n, below + 0.98 * width, -1) == (int32_t)i);
+            }
+            below += width;
+        }
+        EXPECT(kr_pick_draw_all(weights, n, all * 1.001, 77) == 77);
+    }
+}
+
 int main(void)
 {
     test_the_best_is_the_first_of_the_largest();
@@ -209,5 +230,6 @@ int main(void)
     test_top_k_are_the_first_of_a_sort();
     test_a_nucleus_is_the_shortest_start_of_a_sort();
     test_a_draw_divides_the_unit_interval_by_weight();
+    test_a_draw_of_all_goes_by_id_and_past_what_weighs_nothing();
     return unit_done("test_sampler_pick");
 }
