@@ -14,11 +14,18 @@
 #include "chat_text.h"
 #include "error.h"
 
+/* A token, and how the template spells it. */
+struct spelled {
+    const char *text;
+    int32_t id;
+};
+
 struct krafla_chat {
     const krafla_tokenizer *tokenizer;
     const struct kr_chat_template *template;
     int32_t begin_id, end_id;
-    int32_t special_ids[KR_CHAT_SPECIALS];
+    struct spelled tokens[KR_CHAT_SPECIALS + KR_CHAT_MARKS]; /* in the template's texts */
+    size_t n_tokens;
 };
 
 /* Turns being written: ids so far, and the plain text since the last special token. */
@@ -50,7 +57,8 @@ static krafla_status unknown_template(const char *name, krafla_error *err)
                    name, names);
 }
 
-static krafla_status find_token(const krafla_chat *c, const char *text, int32_t *id,
+/* protect: messages must not be able to spell it. */
+static krafla_status find_token(const krafla_chat *c, const char *text, bool protect, int32_t *id,
                                 krafla_error *err)
 {
     char with_lines[32]; /* llama2.c spells <s> as "\n<s>\n" */
@@ -63,12 +71,19 @@ static krafla_status find_token(const krafla_chat *c, const char *text, int32_t 
                        "chat template %s needs the token %s, which this tokenizer does not have: "
                        "use the template and the tokenizer of the model",
                        c->template->name, text);
-    if (!krafla_tokenizer_is_special(c->tokenizer, *id))
+    if (protect && !krafla_tokenizer_is_special(c->tokenizer, *id))
         return kr_fail(err, KRAFLA_E_ARGUMENT,
                        "chat template %s needs %s as a special token, but in this tokenizer a "
                        "message can spell it: convert the tokenizer again with --chat %s",
                        c->template->name, text, c->template->name);
     return KRAFLA_OK;
+}
+
+static krafla_status add_token(krafla_chat *c, const char *text, bool protect, krafla_error *err)
+{
+    struct spelled *token = &c->tokens[c->n_tokens++];
+    token->text = text;
+    return find_token(c, text, protect, &token->id, err);
 }
 
 krafla_status krafla_chat_create(krafla_chat **out, const krafla_tokenizer *t, const char *name,
@@ -85,11 +100,13 @@ krafla_status krafla_chat_create(krafla_chat **out, const krafla_tokenizer *t, c
     c->tokenizer = t;
     c->template = found;
     c->begin_id = -1;
-    krafla_status st = find_token(c, found->end, &c->end_id, err);
+    krafla_status st = find_token(c, found->end, true, &c->end_id, err);
     if (st == KRAFLA_OK && found->begin && *found->begin)
-        st = find_token(c, found->begin, &c->begin_id, err);
+        st = find_token(c, found->begin, true, &c->begin_id, err);
     for (size_t i = 0; st == KRAFLA_OK && i < KR_CHAT_SPECIALS && found->specials[i]; i++)
-        st = find_token(c, found->specials[i], &c->special_ids[i], err);
+        st = add_token(c, found->specials[i], true, err);
+    for (size_t i = 0; st == KRAFLA_OK && i < KR_CHAT_MARKS && found->marks[i]; i++)
+        st = add_token(c, found->marks[i], false, err);
     if (st != KRAFLA_OK) {
         krafla_chat_free(c);
         return st;
@@ -169,15 +186,15 @@ static void write_id(struct writer *w, int32_t id)
     w->continues = true;
 }
 
-/* The first special token of the template in text; *index is which. */
-static const char *next_special(const struct kr_chat_template *t, const char *text, size_t *index)
+/* The first token of the template that text spells, and where; NULL: none. */
+static const struct spelled *next_token(const krafla_chat *c, const char *text, const char **place)
 {
-    const char *first = NULL;
-    for (size_t i = 0; i < KR_CHAT_SPECIALS && t->specials[i]; i++) {
-        const char *at = strstr(text, t->specials[i]);
-        if (at && (!first || at < first)) {
-            first = at;
-            *index = i;
+    const struct spelled *first = NULL;
+    for (size_t i = 0; i < c->n_tokens; i++) {
+        const char *at = strstr(text, c->tokens[i].text);
+        if (at && (!first || at < *place)) {
+            first = &c->tokens[i];
+            *place = at;
         }
     }
     return first;
@@ -186,12 +203,11 @@ static const char *next_special(const struct kr_chat_template *t, const char *te
 /* Text of the template itself. */
 static void write_literal(struct writer *w, const char *text)
 {
-    const struct kr_chat_template *t = w->chat->template;
-    size_t which = 0;
-    for (const char *at; (at = next_special(t, text, &which));
-         text = at + strlen(t->specials[which])) {
+    const char *at = text;
+    for (const struct spelled *token; (token = next_token(w->chat, text, &at));) {
         write_text(w, (struct kr_text){text, (size_t)(at - text)});
-        write_id(w, w->chat->special_ids[which]);
+        write_id(w, token->id);
+        text = at + strlen(token->text);
     }
     write_text(w, kr_text_of(text));
 }

@@ -86,7 +86,8 @@ static const struct kr_chat_template templates[] = {
     },
     {
         .name = "qwen3.5",
-        .specials = {"<|im_start|>", "<|im_end|>", "<think>", "</think>"},
+        .specials = {"<|im_start|>", "<|im_end|>"},
+        .marks = {"<think>", "</think>"},
         .system_open = "<|im_start|>system\n",
         .system_close = "<|im_end|>\n",
         .user_open = "<|im_start|>user\n",
@@ -102,7 +103,8 @@ static const struct kr_chat_template templates[] = {
     },
     {
         .name = "qwen3.5-nothink",
-        .specials = {"<|im_start|>", "<|im_end|>", "<think>", "</think>"},
+        .specials = {"<|im_start|>", "<|im_end|>"},
+        .marks = {"<think>", "</think>"},
         .system_open = "<|im_start|>system\n",
         .system_close = "<|im_end|>\n",
         .user_open = "<|im_start|>user\n",

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { KR_CHAT_SPECIALS = 4 };
+enum { KR_CHAT_SPECIALS = 3, KR_CHAT_MARKS = 2 };
 
 /* What is stripped of white space at both ends, as Python's str.strip() does it. */
 enum kr_chat_trim {
@@ -31,7 +31,10 @@ enum kr_chat_thoughts {
 
 struct kr_chat_template {
     const char *name;
-    const char *specials[KR_CHAT_SPECIALS]; /* the special tokens its texts spell */
+    /* The tokens its texts spell: those that no message may spell, and those that one may, as in
+     * the model's own. */
+    const char *specials[KR_CHAT_SPECIALS];
+    const char *marks[KR_CHAT_MARKS];
     const char *begin;          /* before the first turn; NULL: BOS if the tokenizer adds one */
     const char *system_default; /* NULL: no system text unless the caller gives one */
     const char *system_open, *system_close;

@@ -26,7 +26,7 @@ SHAPE = ("--wtype", "q8", "--dim", "64", "--layers", "2", "--heads", "2", "--max
 
 # For each template: a tokenizer of its kind in tests/data, and the special tokens to add to it.
 _CHATML = ("<|im_start|>", "<|im_end|>")
-_THINK = ("<think>", "</think>")
+_THINK = ("<think>", "</think>")  # not special, as in the tokenizers of Qwen
 _LLAMA3 = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
 CHATS: dict[str, tuple[str, tuple[str, ...]]] = {
     "chatml": ("gpt2", _CHATML),
@@ -74,7 +74,7 @@ def tokenizer_json(path: Path, base: str, specials: Sequence[str], *, special: b
                 "lstrip": False,
                 "rstrip": False,
                 "normalized": False,
-                "special": special,
+                "special": special and text not in _THINK,
             }
         )
     path.write_text(json.dumps(spec), encoding="utf-8")

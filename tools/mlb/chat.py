@@ -189,7 +189,7 @@ def _nearest(theirs: _Rendered) -> ChatTemplate | None:
         pairs = [[(render(v, c) or "", t) for c, t in told] for v in _variants(ours)]
         return max(sum(_ratio(a, b) for a, b in texts) for texts in pairs)
 
-    fitting = [t for t in TEMPLATES if all(s in everything for s in (*t.specials, t.end))]
+    fitting = [t for t in TEMPLATES if all(s in everything for s in (*t.specials, *t.marks, t.end))]
     return max(fitting, key=likeness, default=None)
 
 

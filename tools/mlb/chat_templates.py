@@ -49,6 +49,7 @@ class ChatTemplate:
     end: str
     after_end: str
     prompt: str
+    marks: tuple[str, ...] = ()
     begin: str | None = None
     system_default: str | None = None
     trim: Trim = Trim.NOTHING
@@ -75,7 +76,7 @@ CHATML = ChatTemplate(
 QWEN3_5 = dataclasses.replace(
     CHATML,
     name="qwen3.5",
-    specials=("<|im_start|>", "<|im_end|>", "<think>", "</think>"),
+    marks=("<think>", "</think>"),
     prompt="<|im_start|>assistant\n<think>\n",
     trim=Trim.ALL,
     thoughts=Thoughts.QWEN3_5,
