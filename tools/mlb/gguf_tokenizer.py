@@ -18,7 +18,7 @@ from mlb import VERSION, tokenizer
 from mlb.chat import Recognised, recognise
 from mlb.checkpoint import CheckpointError
 from mlb.envelope import one_line
-from mlb.tokenizer import SPACE, Beside, Tokenizer, TokenizerError
+from mlb.tokenizer import SPACE, Beside, Token, Tokenizer, TokenizerError
 from mlb.tokenizer_json import added_token, begin_with, byte_parts, spm_parts
 from mlb.tokenizer_pipeline import shown
 
@@ -32,6 +32,7 @@ Json = dict[str, Any]
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # tokenizer.ggml.token_type
 TYPES = range(NORMAL, BYTE + 1)
 MODELS = ("gpt2", "llama")
+PLACEHOLDER = "[PAD{}]"  # how llama.cpp spells a row without a token
 TEMPLATE_TOKENS = {
     "bos_token": "bos",
     "eos_token": "eos",
@@ -81,7 +82,8 @@ class Vocabulary:
         for i, kind in enumerate(self.types):
             if kind not in TYPES:
                 raise TokenizerError(f"tokenizer.ggml.token_type: {kind} of token {i} is unknown")
-            if self.tokens[i] in ("", f"[PAD{i}]"):  # a row without a token, whatever its type
+            absent = ("", PLACEHOLDER.format(i))
+            if self.tokens[i] in absent:  # whatever its type says
                 self.types[i] = UNUSED
 
     def fail(self, key: str, found: object, expected: str) -> TokenizerError:
@@ -131,13 +133,20 @@ def _content(vocab: Vocabulary, i: int) -> str:
 
 
 def _spellings(vocab: Vocabulary) -> dict[str, int]:
-    """The model's vocabulary: every token but the unused, and those not spelled in bytes."""
+    """The vocabulary of the model.
+
+    The added tokens at the end of a byte-level one are left to be numbered after it, as they may
+    not be spelled in bytes.  For that, rows without a token that lie before them need a spelling.
+    """
+    numbered = vocab.model == "gpt2"
+    last = max((i for i, kind in enumerate(vocab.types) if kind != UNUSED), default=-1)
+    model = (i for i, kind in enumerate(vocab.types[: last + 1]) if kind in (NORMAL, UNUSED))
+    end = max(model, default=-1) + 1 if numbered else last + 1
     found: dict[str, int] = {}
-    for i, kind in enumerate(vocab.types):
-        text = _content(vocab, i)
-        spelled = vocab.model == "llama" or kind == NORMAL or all("!" <= c <= "~" for c in text)
-        if kind == UNUSED or not spelled:
+    for i, kind in enumerate(vocab.types[:end]):
+        if kind == UNUSED and not numbered:
             continue
+        text = PLACEHOLDER.format(i) if kind == UNUSED else _content(vocab, i)
         if text in found:
             raise TokenizerError(f"tokens {found[text]} and {i} are both {shown(text)}")
         found[text] = i
@@ -231,7 +240,9 @@ def read(gguf: Gguf, chat_name: str | None) -> Tokenizer:
         made = tokenizer.from_json(tokenizer_json(gguf), Beside(generation=ids), provenance)
     except TokenizerError as error:
         raise CheckpointError(f"{gguf.path}: {error}") from None
-    return dataclasses.replace(made, chat=chat_name)
+    pairs = zip(made.tokens, vocab.types, strict=False)
+    tokens = tuple(Token(b"", 0) if kind == UNUSED else token for token, kind in pairs)
+    return dataclasses.replace(made, tokens=tokens, chat=chat_name)
 
 
 def recognised(gguf: Gguf) -> Recognised:
