@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""The library under test: libkrafla of the build that the other tests use.
+"""The library under test, libkrafla of the build that the other tests use; changed checkpoints.
 
 .venv/bin/python -m pytest tests/py/test_krafla_package.py
 """
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from conversion import GOLDEN
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -30,3 +36,17 @@ def use_library(krafla_library: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the krafla package load that library."""
     monkeypatch.setenv("KRAFLA_LIB", str(krafla_library))
     return krafla_library
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that copies a golden checkpoint with other config.json keys."""
+
+    def copy(name: str = "llama", **changes: Any) -> Path:
+        directory = tmp_path / "checkpoint"
+        shutil.copytree(GOLDEN / name, directory)
+        config = json.loads((directory / "config.json").read_text()) | changes
+        (directory / "config.json").write_text(json.dumps(config))
+        return directory
+
+    return copy

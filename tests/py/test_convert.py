@@ -1,90 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""The converter: what it writes, what it refuses by name, and that failures leave nothing behind.
+"""The converter: what it writes.  Refusals and failures are in test_convert_refuses.py.
 
 .venv/bin/python -m pytest tests/py/test_convert.py
 """
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
 import shutil
 import struct
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pytest
 
 import convert
+from conversion import GOLDEN, ROOT, converted, load, refused, run
 from mlb import quant, reference
-from mlb.arch import common, gemma3, llama
+from mlb.arch import common, gemma3
 from mlb.checkpoint import open_safetensors
 from mlb.format import Model, read_model
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-GOLDEN = ROOT / "tests" / "data" / "golden"
 TEMPLATES = ROOT / "tests" / "data" / "templates"
 NAMES = ("llama", "llama_gqa", "gemma3")
-
-
-def run(source: Path, out: Path, *options: str, kind: str = "hf", wtype: str = "q8") -> int:
-    return convert.main([kind, str(source), str(out), "--wtype", wtype, *options])
-
-
-def converted(source: Path, out: Path, *options: str, wtype: str = "q8") -> Model:
-    assert run(source, out, *options, wtype=wtype) == 0
-    return read_model(out)
-
-
-@pytest.fixture
-def changed(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that copies a golden checkpoint with other config.json keys."""
-
-    def copy(name: str = "llama", **changes: Any) -> Path:
-        directory = tmp_path / "checkpoint"
-        shutil.copytree(GOLDEN / name, directory)
-        config = json.loads((directory / "config.json").read_text()) | changes
-        (directory / "config.json").write_text(json.dumps(config))
-        return directory
-
-    return copy
-
-
-def save(directory: Path, tensors: dict[str, np.ndarray[Any, Any]]) -> None:
-    """Write a float32 safetensors file."""
-    header: dict[str, Any] = {}
-    at = 0
-    for name, value in tensors.items():
-        end = at + value.nbytes
-        header[name] = {"dtype": "F32", "shape": list(value.shape), "data_offsets": [at, end]}
-        at = end
-    text = json.dumps(header).encode()
-    data = b"".join(value.astype("<f4").tobytes() for value in tensors.values())
-    (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def load(directory: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Read all tensors of a checkpoint."""
-    checkpoint = open_safetensors(directory)
-    return {name: checkpoint.read(name) for name in checkpoint.shapes}
-
-
-def refused(source: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Convert, expect exit code 1, one line and no file; return the line."""
-    capsys.readouterr()
-    assert run(source, out) == 1
-    assert not list(out.parent.glob(f"*{out.name}*"))
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("error: ")
-    return lines[0]
 
 
 # ---- what it writes ----------------------------------------------------------------------------
@@ -156,6 +97,16 @@ def test_up_covers_gate_and_up(tmp_path: Path) -> None:
     assert (found["layers.0.gate"], found["layers.0.up"]) == ("q8_0", "q8_0")
 
 
+def test_linear_layers_have_classes_and_two_matrices_always_in_q8(tmp_path: Path) -> None:
+    source = GOLDEN / "qwen3_5_text"
+    for q8, kept in (("v", ("wv", "wqkv")), ("qk", ("wq", "wk", "wg", "wz")), ("o", ("wo",))):
+        found = types(converted(source, tmp_path / "m.mlb", "--q8", q8, wtype="q4"))
+        for name, kind in found.items():
+            last = name.rpartition(".")[2]
+            if kind != "f32":
+                assert kind == ("q8_0" if last in (*kept, "wa", "wb") else "q4_0"), name
+
+
 def test_a_tied_embedding_follows_the_classifier(tmp_path: Path) -> None:
     tied = converted(GOLDEN / "llama_gqa", tmp_path / "t.mlb", "--q8", "cls", wtype="q4")
     assert types(tied)["embed"] == "q8_0"
@@ -188,23 +139,68 @@ def test_max_seq_lowers_the_context_and_never_raises_it(
     assert "made for 1024 positions" in capsys.readouterr().err
 
 
-def test_stop_ids_and_sampling_come_from_generation_config(
-    tmp_path: Path, changed: Callable[..., Path]
-) -> None:
-    directory = changed()
-    generation = {"eos_token_id": [2, 106, 100000], "temperature": 0.7, "top_k": 64, "top_p": 2}
-    (directory / "generation_config.json").write_text(json.dumps(generation))
-    model = converted(directory, tmp_path / "m.mlb")
-    assert model.stop_ids == (2, 106)
-    assert model.sampling == {"temperature": 0.7, "top_k": 64}
-
-
-def test_without_generation_config_the_eos_of_config_stops(
-    tmp_path: Path, changed: Callable[..., Path]
+def test_stop_ids_and_sampling_come_from_the_files_beside(
+    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = changed(eos_token_id=7)
-    (directory / "generation_config.json").unlink()
-    assert converted(directory, tmp_path / "m.mlb").stop_ids == (7,)
+    generation = {"eos_token_id": [2, 106, 100000], "temperature": 0.7, "top_k": 64, "top_p": 2}
+    (directory / "generation_config.json").write_text(json.dumps(generation))
+    vocab = {"a": 0, "<image>": 320}
+    (directory / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocab}}))
+    model = converted(directory, tmp_path / "m.mlb")
+    assert model.stop_ids == (2, 106, 7)
+    assert model.sampling == {"temperature": 0.7, "top_k": 64}
+    beside = directory / "generation_config.json"
+    lacking = (
+        "the model's 320 rows end before 320 '<image>': a prompt that holds such a token is refused"
+    )
+    assert capsys.readouterr().err.splitlines() == [
+        f"warning: {beside}: eos_token_id 100000 is not a token of a model of 320: left out",
+        f"warning: {beside}: top_p is 2, expected a number from 0 to 1: left out",
+        f"warning: {directory / 'tokenizer.json'}: {lacking}",
+    ]
+
+
+def test_an_image_text_model_ends_where_its_text_model_does(tmp_path: Path) -> None:
+    directory = shutil.copytree(GOLDEN / "gemma3_image", tmp_path / "checkpoint")
+    config = json.loads((directory / "config.json").read_text())
+    config["eos_token_id"], config["text_config"]["eos_token_id"] = [1, 106], 7
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "generation_config.json").unlink(missing_ok=True)
+    assert converted(directory, tmp_path / "m.mlb").stop_ids == (1, 106, 7)
+
+
+def test_strangers_in_a_checkpoint_are_named_in_one_line(
+    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = changed()
+    for name in ("pytorch_model.bin", "consolidated.00.pth", "LICENSE"):
+        (directory / name).touch()
+    (directory / "original").mkdir()
+    converted(directory, tmp_path / "m.mlb")
+    line = "ignored: consolidated.00.pth, original/, pytorch_model.bin\n"
+    assert capsys.readouterr().err == line
+
+
+def test_a_gguf_file_given_as_a_checkpoint_is_told_its_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(b"GGUF\3\0\0\0")
+    line = refused(path, tmp_path / "m.mlb", capsys)
+    assert line.endswith("m.gguf: is a GGUF file: convert it with 'tools/convert.py gguf'")
+
+
+def test_a_template_that_is_named_is_recorded_whatever_the_checkpoint_has(
+    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = changed()
+    (directory / "chat_template.jinja").write_text("{{ messages }}")
+    assert converted(directory, tmp_path / "m.mlb", "--chat", "llama3").chat == "llama3"
+    assert capsys.readouterr().err == ""
+    with pytest.raises(SystemExit) as caught:
+        run(directory, tmp_path / "n.mlb", "--chat", "vicuna")
+    assert caught.value.code == 2
 
 
 def test_the_chat_template_beside_the_weights_is_recorded(
@@ -255,274 +251,6 @@ def test_a_llama2c_file_gives_the_tensors_of_the_same_huggingface_model(tmp_path
     theirs = converted(GOLDEN / "llama", tmp_path / "h.mlb")
     assert ours.data_sha256 == theirs.data_sha256
     assert (ours.stop_ids, ours.name) == ((1, 2), "model")
-
-
-# ---- what it refuses ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "type 'llama3'"),
-        ({"rope_scaling": {"type": "dynamic", "factor": 8.0}}, "type 'dynamic'"),
-        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "type 'yarn'"),
-        ({"attention_bias": True}, "attention_bias = True"),
-        ({"mlp_bias": True}, "mlp_bias = True"),
-        ({"quantization_config": {"bits": 4}}, "quantization_config"),
-        ({"num_local_experts": 8}, "unknown key 'num_local_experts' = 8"),
-        ({"partial_rotary_factor": 0.5}, "unknown key 'partial_rotary_factor'"),
-        ({"sliding_window": 4096}, "sliding_window = 4096"),
-        ({"hidden_act": "gelu"}, "hidden_act = 'gelu'"),
-        ({"rope_interleaved": True}, "rope_interleaved = True"),
-        ({"model_type": "mixtral"}, "model_type 'mixtral' is not supported"),
-        ({"model_type": ["llama"]}, "model_type"),
-        ({"hidden_size": "32"}, "hidden_size: expected a positive integer up to 65536, found '32'"),
-        ({"hidden_size": True}, "hidden_size: expected a positive integer"),
-        ({"hidden_size": None}, "hidden_size: expected a value"),
-        ({"num_attention_heads": 0}, "num_attention_heads: expected a positive integer"),
-        ({"rms_norm_eps": -1}, "rms_norm_eps: expected a number above 0"),
-        ({"tie_word_embeddings": "no"}, "tie_word_embeddings: expected true or false"),
-        ({"vocab_size": 321}, r"'model.embed_tokens.weight': expected shape \[321, 32\]"),
-        ({"num_hidden_layers": 3}, "'model.layers.2.input_layernorm.weight' is missing"),
-        ({"num_hidden_layers": 1}, "unknown tensor 'model.layers.1"),
-        ({"num_key_value_heads": 3}, "n_heads 4 is not a multiple of n_kv_heads 3"),
-        ({"head_dim": 7}, "n_heads . head_dim is 28, expected a multiple of 32"),
-        ({"max_position_embeddings": 1 << 30}, "max_position_embeddings: expected a positive"),
-        ({"num_hidden_layers": (1 << 31) - 1}, "num_hidden_layers: expected a positive integer up"),
-        ({"rope_theta": 10**400}, "rope_theta: expected a number above 0, at most 1e"),
-        ({"rope_theta": 0.5}, "RoPE base: expected at least 1, found 0.5"),
-        ({"hidden_act": "x" * 100000}, r"^.{,1010} is not supported$"),
-    ],
-)
-def test_what_would_compute_something_else_is_refused_by_name(
-    tmp_path: Path,
-    changed: Callable[..., Path],
-    capsys: pytest.CaptureFixture[str],
-    changes: dict[str, Any],
-    named: str,
-) -> None:
-    line = refused(changed(**changes), tmp_path / "m.mlb", capsys)
-    assert re.search(named, line), line
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"final_logit_softcapping": 30.0}, "final_logit_softcapping = 30.0"),
-        ({"use_bidirectional_attention": True}, "use_bidirectional_attention = True"),
-        ({"layer_types": ["full_attention"]}, "layer_types: expected 4 of"),
-        ({"layer_types": ["linear_attention"] * 4}, "layer_types: expected 4 of"),
-        ({"hidden_activation": "silu"}, "hidden_activation = 'silu'"),
-    ],
-)
-def test_what_gemma_would_compute_differently_is_refused_by_name(
-    tmp_path: Path,
-    changed: Callable[..., Path],
-    capsys: pytest.CaptureFixture[str],
-    changes: dict[str, Any],
-    named: str,
-) -> None:
-    assert named in refused(changed("gemma3", **changes), tmp_path / "m.mlb", capsys)
-
-
-def test_a_missing_classifier_is_refused_unless_tied(
-    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = changed()
-    tensors = load(directory)
-    del tensors["lm_head.weight"]
-    save(directory, tensors)
-    line = refused(directory, tmp_path / "m.mlb", capsys)
-    assert "'lm_head.weight' is missing, and tie_word_embeddings is not true" in line
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("name", ["model.layers.1.mlp.up_proj.weight", "model.norm.weight"])
-def test_weights_that_are_not_numbers_are_refused_with_their_tensor(
-    tmp_path: Path,
-    changed: Callable[..., Path],
-    capsys: pytest.CaptureFixture[str],
-    value: float,
-    name: str,
-) -> None:
-    directory = changed()
-    tensors = load(directory)
-    tensors[name] = tensors[name].copy()
-    tensors[name].flat[5] = value
-    save(directory, tensors)
-    line = refused(directory, tmp_path / "m.mlb", capsys)
-    assert f"tensor '{name}': 1 of " in line
-
-
-def test_a_missing_directory_or_configuration_is_named(
-    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "not a directory" in refused(tmp_path / "absent", tmp_path / "m.mlb", capsys)
-    directory = changed()
-    (directory / "config.json").unlink()
-    assert "config.json: No such file" in refused(directory, tmp_path / "m.mlb", capsys)
-
-
-def test_a_pipe_in_a_checkpoint_is_not_waited_for(
-    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("model.safetensors", "config.json", "chat_template.jinja"):
-        directory = changed()
-        (directory / name).unlink(missing_ok=True)
-        os.mkfifo(directory / name)
-        assert f"{name}: is not a regular" in refused(directory, tmp_path / "m.mlb", capsys)
-        shutil.rmtree(directory)
-
-
-def test_a_directory_whose_name_is_no_text_is_converted(
-    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = changed().rename(tmp_path / "\udcff\x1b[2J")
-    assert convert.main(["hf", str(directory), str(tmp_path / "m.mlb"), "--wtype", "q8"]) == 0
-    assert read_model(tmp_path / "m.mlb").name == "??[2J"
-    (directory / "config.json").unlink()
-    assert "/??[2J/config" in refused(directory, tmp_path / "n.mlb", capsys)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [["--wtype", "q5"], ["--wtype", "q4", "--q8", "v,qkv"], ["--wtype", "q8", "--max-seq", "0"]],
-)
-def test_wrong_usage_exits_with_2(tmp_path: Path, options: list[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        convert.main(["hf", str(GOLDEN / "llama"), str(tmp_path / "m.mlb"), *options])
-    assert caught.value.code == 2
-
-
-# ---- failures leave nothing, or the old file ---------------------------------------------------
-
-
-def test_the_self_check_notices_a_wrong_permutation(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(common, "interleave", np.arange)
-    assert "self-check failed" in refused(GOLDEN / "llama", tmp_path / "m.mlb", capsys)
-
-
-@pytest.mark.parametrize(("ours", "wrong"), [("up", "gate"), ("attn_norm", "ffn_norm")])
-def test_the_self_check_notices_swapped_tensors(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    ours: str,
-    wrong: str,
-) -> None:
-    real = common.load
-
-    def swapped(source: common.Source, *args: Any) -> common.F32:
-        names = {llama.LAYER[ours]: llama.LAYER[wrong]}
-        prefix, _, last = source.name.partition("layers.0.")
-        if last in names:
-            source = common.Source(f"{prefix}layers.0.{names[last]}")
-        return real(source, *args)
-
-    monkeypatch.setattr(convert, "load", swapped)
-    assert "self-check failed" in refused(GOLDEN / "llama", tmp_path / "m.mlb", capsys)
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        (KeyboardInterrupt(), 130, "interrupted: nothing was written"),
-        (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device: free"),
-    ],
-)
-def test_an_interruption_or_a_full_disk_leaves_the_old_file(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    outcome: tuple[BaseException, int, str],
-) -> None:
-    raised, code, message = outcome
-    out = tmp_path / "m.mlb"
-    out.write_bytes(b"old")
-
-    def interrupted(*_: object) -> None:
-        raise raised
-
-    monkeypatch.setattr(quant, "quantize", interrupted)
-    assert run(GOLDEN / "llama", out) == code
-    assert message in capsys.readouterr().err
-    assert [p.name for p in tmp_path.iterdir()] == ["m.mlb"]
-    assert out.read_bytes() == b"old"
-
-
-def test_too_little_space_is_found_before_anything_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
-    assert "are free in" in refused(GOLDEN / "llama", tmp_path / "m.mlb", capsys)
-
-
-def test_progress_is_shown_on_a_terminal_only(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    convert.Progress(100).step("embed", 50)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    convert.Progress(100).step("embed", 50)
-    assert "50%  embed" in capsys.readouterr().err
-
-
-# VmHWM and not ru_maxrss, which begins with what the parent had before exec.
-MEASURE = """
-import convert, pathlib, re, sys
-code = convert.main(sys.argv[1:])
-print(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1])
-sys.exit(code)
-"""
-
-
-@pytest.mark.parametrize("wtype", ["q8", "q4"])
-def test_peak_memory_is_the_largest_tensor_and_150_mib(
-    tmp_path: Path, not_run: Callable[[str], NoReturn], wtype: str
-) -> None:
-    if not Path("/proc/self/status").exists():
-        not_run("peak memory is read from /proc")
-    dim, hidden, layers, vocab = 512, 2048, 24, 8192
-    directory = tmp_path / "big"
-    directory.mkdir()
-    config = json.loads((GOLDEN / "llama" / "config.json").read_text()) | {
-        "hidden_size": dim,
-        "intermediate_size": hidden,
-        "num_hidden_layers": layers,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 8,
-        "vocab_size": vocab,
-        "tie_word_embeddings": True,
-    }
-    (directory / "config.json").write_text(json.dumps(config))
-    shapes: dict[str, tuple[int, ...]] = {"model.norm.weight": (dim,)}
-    shapes["model.embed_tokens.weight"] = (vocab, dim)
-    for n in range(layers):
-        for theirs in llama.LAYER.values():
-            rows = hidden if "gate" in theirs or "up_" in theirs else dim
-            k = hidden if "down" in theirs else dim
-            whole = (dim,) if "norm" in theirs else (rows, k)
-            shapes[f"model.layers.{n}.{theirs}"] = whole
-    header, at = {}, 0
-    for name, shape in shapes.items():
-        end = at + 2 * int(np.prod(shape))
-        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [at, end]}
-        at = end
-    text = json.dumps(header).encode()
-    rng = np.random.default_rng(1)
-    with (directory / "model.safetensors").open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for shape in shapes.values():
-            bits = np.frombuffer(rng.bytes(2 * int(np.prod(shape))), dtype="<u2")
-            file.write(((bits & 0x80FF) | 0x3C00).tobytes())  # +-0.008 to 0.03
-    paths = [str(directory), str(tmp_path / "m.mlb")]
-    command = [sys.executable, "-c", MEASURE, "hf", *paths, "--wtype", wtype]
-    done = subprocess.run(command, cwd=ROOT / "tools", capture_output=True, text=True, check=True)
-    peak = int(done.stdout.split()[-1]) * 1024
-    assert at > 200 << 20  # the whole model in float32 would be 400 MiB
-    assert peak < 4 * vocab * dim + (150 << 20)
 
 
 def test_the_float_reference_reads_the_file_back(tmp_path: Path) -> None:
