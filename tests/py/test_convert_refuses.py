@@ -112,20 +112,27 @@ def test_a_missing_classifier_is_refused_unless_tied(
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", ["model.layers.1.mlp.up_proj.weight", "model.norm.weight"])
-def test_weights_that_are_not_numbers_are_refused_with_their_tensor(
+def test_weights_that_are_not_numbers_are_counted_in_their_tensor(
     tmp_path: Path,
     changed: Callable[..., Path],
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
     value: float,
     name: str,
 ) -> None:
+    monkeypatch.setattr(common, "SLICE", 64)  # the tensor is read in parts
     directory = changed()
     tensors = load(directory)
-    tensors[name] = tensors[name].copy()
-    tensors[name].flat[5] = value
+    weights = tensors[name].copy()
+    weights.reshape(-1)[[-3, -1]] = value
+    tensors[name] = weights
     save(directory, tensors)
-    line = refused(directory, tmp_path / "m.mlb", capsys)
-    assert f"tensor '{name}': 1 of " in line
+    row = len(weights) - (3 if weights.ndim == 1 else 1)
+    assert (
+        f"tensor '{name}': 2 of {weights.size} weights are NaN or infinite, the first in row {row}:"
+        in refused(directory, tmp_path / "m.mlb", capsys)
+    )
 
 
 def test_a_missing_directory_or_configuration_is_named(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import itertools
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ HARMLESS = frozenset(
         "output_attentions",
         "output_hidden_states",
         "pad_token_id",
+        "pretraining_tp",
         "problem_type",
         "return_dict",
         "tokenizer_class",
@@ -62,7 +64,7 @@ HARMLESS = frozenset(
         "use_cache",
     ]
 )
-TIED_SLICE = 1 << 21  # weights compared at once
+SLICE = 1 << 21  # weights looked at at once
 NAMES_COMPARED = 10000  # with the name of a missing tensor
 _REQUIRED = object()
 
@@ -400,7 +402,7 @@ def check_tied(plan: Plan, checkpoint: Checkpoint, where: str) -> None:
         return
     embed, shape = plan.sources["embed"].name, checkpoint.shapes[head]
     same = shape == checkpoint.shapes[embed]
-    step = max(1, TIED_SLICE // plan.arch.dim)
+    step = max(1, SLICE // plan.arch.dim)
     for row in range(0, shape[0] if same else 0, step):
         end = min(shape[0], row + step)
         classifier, embedding = (checkpoint.read(name, row, end) for name in (head, embed))
@@ -468,11 +470,7 @@ def load(source: Source, checkpoint: Checkpoint, row0: int = 0, row1: int | None
             -1
         )  # [channels, taps] -> [taps, channels]
     if not np.isfinite(values).all():
-        bad = np.count_nonzero(~np.isfinite(values))
-        raise CheckpointError(
-            f"tensor {source.name!r}: {bad} of {values.size} weights from row {row0} on are NaN or "
-            "infinite: the checkpoint is damaged"
-        )
+        raise _not_finite(source.name, checkpoint)
     if source.exponential:
         with np.errstate(over="ignore"):
             values = np.exp(values)
@@ -481,6 +479,23 @@ def load(source: Source, checkpoint: Checkpoint, row0: int = 0, row1: int | None
                 f"tensor {source.name!r}: its exponential is too large: the checkpoint is damaged"
             )
     return values + np.float32(1) if source.add_one else values
+
+
+def _not_finite(name: str, checkpoint: Checkpoint) -> CheckpointError:
+    """The error for a tensor with weights that are no numbers: how many, and where they begin."""
+    rows, *rest = checkpoint.shapes[name]
+    width = math.prod(rest)
+    step = max(1, SLICE // width)
+    bad, first = 0, -1
+    for row in range(0, rows, step):
+        wrong = ~np.isfinite(checkpoint.read(name, row, min(rows, row + step)))
+        if first < 0 and wrong.any():
+            first = row + int(np.argmax(wrong.reshape(len(wrong), -1).any(axis=1)))
+        bad += int(np.count_nonzero(wrong))
+    return CheckpointError(
+        f"tensor {name!r}: {bad} of {rows * width} weights are NaN or infinite, the first in row "
+        f"{first}: the checkpoint is damaged"
+    )
 
 
 def load_blocks(
