@@ -22,7 +22,7 @@ from mlb import envelope, tokenizer
 from mlb.tokenizer_pipeline import GPT2_REGEX, SPLIT_REGEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DATA = ROOT / "tests" / "data" / "tokenizers"
@@ -156,7 +156,11 @@ REFUSED: dict[str, tuple[str, Callable[[Json], object]]] = {
         lambda s: s["normalizer"]["normalizers"][0].update(prepend="x"),
     ),
     "model: vocab is no object of ids": ("gpt2", lambda s: s["model"]["vocab"].update(x="y")),
-    "decoder: expected an object": ("gpt2", lambda s: s.update(decoder=5)),
+    "decoder 5": ("gpt2", lambda s: s.update(decoder=5)),
+    'decoder {"add_prefix_space"': ("gpt2", lambda s: s["decoder"].pop("type")),
+    'pre_tokenizer {"type": "Split"': ("gemma", lambda s: s["pre_tokenizer"].pop("pattern")),
+    "unk_token = 5": ("gpt2", lambda s: s["model"].update(unk_token=5)),
+    'version = "2.0"': ("gpt2", lambda s: s.update(version="2.0")),
     "added token": ("gpt2", lambda s: s["added_tokens"][0].update(id=True)),
     "is not valid Unicode": ("llama", lambda s: s["model"]["vocab"].update({"\ud800": 999})),
     "byte token in small letters": ("llama", lambda s: s["model"]["vocab"].update({"<0xab>": 999})),
@@ -186,6 +190,46 @@ def test_broken_json_is_an_error_and_no_traceback(
     source.write_text(text, encoding="utf-8")
     assert convert_tokenizer.main([str(source), str(tmp_path / "out.mlt")]) == 1
     assert capsys.readouterr().err.startswith("error: ")
+
+
+ODD: tuple[object, ...] = (None, True, -1, 10**30, "\ud800", "a\nb", [], ["x", "y"], {"": 0})
+
+
+def places(value: object, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    """Yield the paths to all parts of a JSON value, of long ones only to the first and last few."""
+    yield path
+    items: list[tuple[Any, object]] = []
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value))
+    for key, part in items if len(items) < 12 else (*items[:1], *items[-1:]):
+        yield from places(part, *path, key)
+
+
+def with_part(value: Any, path: Sequence[str | int], part: object) -> Any:
+    """Return a copy of a JSON value with another part."""
+    if not path:
+        return part
+    copied = copy.copy(value)
+    copied[path[0]] = with_part(value[path[0]], path[1:], part)
+    return copied
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2"])
+def test_an_odd_value_anywhere_is_an_error_of_one_line_or_does_no_harm(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = load(name)
+    codes = []
+    for path in places(spec):
+        for odd in ODD:
+            source = tmp_path / "tokenizer.json"
+            source.write_text(json.dumps(with_part(spec, path, odd)), encoding="utf-8")
+            codes.append(convert_tokenizer.main([str(source), str(tmp_path / "out.mlt")]))
+            error = capsys.readouterr().err
+            assert codes[-1] == 0 or (error.startswith("error: ") and error.count("\n") == 1), path
+    assert codes.count(1) > 200
 
 
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,7 +134,7 @@ def _is_id(value: object) -> bool:
 def _added(root: Json) -> dict[int, Json]:
     known = {"id": None, "content": None, "single_word": FLAG, "lstrip": FLAG, "rstrip": FLAG}
     found: dict[int, Json] = {}
-    entries = root.get("added_tokens") or []
+    entries = root.get("added_tokens", [])
     if not isinstance(entries, list):
         raise TokenizerError(f"added_tokens: expected a list, found {shown(entries)}")
     for entry in entries:
@@ -333,12 +333,9 @@ def _config_warnings(root: Json, config: Json, *, add_bos: bool) -> Iterator[str
 
 def from_json(root: Json, beside: Beside, provenance: Mapping[str, str]) -> Tokenizer:
     """Convert the contents of a tokenizer.json and of what lies beside it."""
-    known = ("version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer")
-    fields(
-        "tokenizer.json",
-        root,
-        dict.fromkeys((*known, "post_processor", "decoder", "model"), None),
-    )
+    parts = ("normalizer", "pre_tokenizer", "post_processor", "decoder", "model", "added_tokens")
+    any_value = dict.fromkeys((*parts, "truncation", "padding"), None)
+    fields("tokenizer.json", root, {"version": ["1.0"], **any_value})
     model = model_of(root)
     vocab = model.get("vocab")
     if not isinstance(vocab, dict) or not all(type(i) is int for i in vocab.values()):

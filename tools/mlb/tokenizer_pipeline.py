@@ -54,10 +54,15 @@ def refusal(what: str, value: object) -> TokenizerError:
     return TokenizerError(f"{what} {shown(value)} is not supported")
 
 
-def fields(what: str, value: object, known: Fields) -> Json:
-    """Check that an object has only known fields with values from the given lists (None: any)."""
+def fields(what: str, value: object, known: Fields, *, whole: bool = False) -> Json:
+    """Check that an object has only known fields with values from the given lists (None: any).
+
+    whole: it has all of them.
+    """
     if not isinstance(value, dict):
         raise TokenizerError(f"{what}: expected an object, found {shown(value)}")
+    if whole and not known.keys() <= value.keys():
+        raise refusal(what, value)
     for key, found in value.items():
         if key not in known:
             raise refusal(f"{what}: field {shown(key)} with value", found)
@@ -92,6 +97,14 @@ def _pre_tokenizers(root: Json) -> list[object]:
 
 
 # ---- byte-level BPE ------------------------------------------------------------------------------
+
+# As a decoder or post-processor, where these have no effect.
+BYTE_LEVEL: Fields = {
+    "type": None,
+    "add_prefix_space": FLAG,
+    "trim_offsets": FLAG,
+    "use_regex": FLAG,
+}
 
 GPT2_REGEX = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3_REGEX = (
@@ -135,14 +148,12 @@ def _byte_pretok(steps: Sequence[object]) -> str:
             "behavior": ["Isolated"],
             "invert": [False],
         }
-        split = fields("pre_tokenizer Split", steps[0], known)
-        if not known.keys() <= split.keys():
-            raise refusal("pre_tokenizer", steps[0])
+        split = fields("pre_tokenizer Split", steps[0], known, whole=True)
         _byte_level(steps[1], use_regex=False)
         return SPLIT_REGEX[split["pattern"]["Regex"]]
     if names == ["Digits", "ByteLevel"]:
         digits = {"type": None, "individual_digits": [True]}
-        fields("pre_tokenizer Digits", steps[0], digits)
+        fields("pre_tokenizer Digits", steps[0], digits, whole=True)
         _byte_level(steps[1], use_regex=True)
         return "gpt2_digits"
     if names == ["ByteLevel"]:
@@ -162,11 +173,10 @@ def _byte_nfc(root: Json) -> bool:
 
 
 def _byte_decoder(root: Json) -> None:
-    flags = dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), FLAG)
     steps = _steps("decoder", root.get("decoder"), "decoders")
-    if len(steps) != 1:
+    if [_type(s) for s in steps] != ["ByteLevel"]:
         raise refusal("decoder", root.get("decoder"))
-    fields("decoder", steps[0], {"type": ["ByteLevel"], **flags})
+    fields("decoder ByteLevel", steps[0], BYTE_LEVEL)
 
 
 # ---- SentencePiece-style BPE ---------------------------------------------------------------------
@@ -178,10 +188,10 @@ def _spm_normalizer(root: Json) -> tuple[str, ...]:
     for step in _normalizers(root):
         name = _type(step)
         if name == "Prepend":
-            fields("normalizer Prepend", step, {"type": None, "prepend": [SPACE]})
+            fields("normalizer Prepend", step, {"type": None, "prepend": [SPACE]}, whole=True)
         elif name == "Replace":
             space = {"type": None, "pattern": [{"String": " "}], "content": [SPACE]}
-            fields("normalizer Replace", step, space)
+            fields("normalizer Replace", step, space, whole=True)
         else:
             raise refusal("normalizer", step)
         names.append(name)
@@ -191,10 +201,10 @@ def _spm_normalizer(root: Json) -> tuple[str, ...]:
 def _metaspace(step: object) -> str:
     """The .mlt prefix rule of a Metaspace pre-tokenizer."""
     known = {"type": None, "replacement": [SPACE], "prepend_scheme": None, "split": [False]}
-    found = fields("pre_tokenizer Metaspace", step, known)
+    found = fields("pre_tokenizer Metaspace", step, known, whole=True)
     rules = {"always": "unless_space", "first": "first_unless_space"}
-    scheme = found.get("prepend_scheme")
-    if "split" not in found or not isinstance(scheme, str) or scheme not in rules:
+    scheme = found["prepend_scheme"]
+    if not isinstance(scheme, str) or scheme not in rules:
         raise refusal("pre_tokenizer", step)
     return rules[scheme]
 
@@ -215,7 +225,7 @@ def _spm_prefix(root: Json) -> str:
             "behavior": None,
             "invert": [False],
         }
-        fields("pre_tokenizer", step, known)
+        fields("pre_tokenizer", step, known, whole=True)
     return prefix
 
 
@@ -229,12 +239,12 @@ def _spm_drop_space(root: Json) -> bool:
     ):
         raise refusal("decoder", root.get("decoder"))
     back = {"type": None, "pattern": [{"String": SPACE}], "content": [" "]}
-    fields("decoder Replace", steps[0], back)
+    fields("decoder Replace", steps[0], back, whole=True)
     fields("decoder ByteFallback", steps[1], {"type": None})
     fields("decoder Fuse", steps[2], {"type": None})
     if len(steps) == 4:
         strip = {"type": None, "content": [" "], "start": [1], "stop": [0]}
-        fields("decoder Strip", steps[3], strip)
+        fields("decoder Strip", steps[3], strip, whole=True)
     return len(steps) == 4
 
 
@@ -247,7 +257,7 @@ def model_of(root: Json) -> Json:
     name = model.get("type", "BPE") if isinstance(model, dict) else model
     if name != "BPE":
         raise refusal("model type", name)
-    return fields(
+    found = fields(
         "model",
         model,
         {
@@ -263,6 +273,9 @@ def model_of(root: Json) -> Json:
             "merges": None,
         },
     )
+    if not isinstance(found.get("unk_token", ""), (str, type(None))):
+        raise refusal("model: unk_token =", found["unk_token"])
+    return found
 
 
 def pipeline_of(root: Json, model: Json) -> Pipeline:
@@ -299,7 +312,7 @@ def _template_bos(step: object) -> int | None:
     tokens = found.get("special_tokens")
     token = tokens.get(name) if isinstance(tokens, dict) else None
     match token:
-        case {"ids": [int(i)]}:
+        case {"ids": [int(i)]} if type(i) is int and i >= 0:
             return i
     raise refusal("post_processor TemplateProcessing: special token", name)
 
@@ -311,6 +324,8 @@ def post_processor_bos(root: Json) -> int | None:
         name = _type(step)
         if name == "TemplateProcessing" and bos is None:
             bos = _template_bos(step)
-        elif name != "ByteLevel":  # which only trims offsets
+        elif name == "ByteLevel":  # which only trims offsets
+            fields("post_processor ByteLevel", step, BYTE_LEVEL)
+        else:
             raise refusal("post_processor", step)
     return bos
