@@ -23,6 +23,7 @@ from mlb.arch.common import Config, Plan, Source, check_tensors, check_tied, lef
 from mlb.checkpoint import Checkpoint, CheckpointError, open_safetensors
 
 GOLDEN = Path(__file__).resolve().parent.parent / "data" / "golden"
+CONFIGS = GOLDEN.parent / "configs"
 NAMES = tuple(golden.name for golden in GOLDENS)
 GONE = object()  # as a value: the key is taken out
 
@@ -233,43 +234,44 @@ def test_gemma_3_scales_rope_in_full_layers_only_in_either_spelling() -> None:
     assert "rope_parameters: expected no attention factor in sliding_attention" in line
 
 
-def test_an_image_text_model_of_few_words_has_the_defaults_of_its_class() -> None:
-    """The configuration of gemma-3-4b-it, as it was published."""
-    config = {
-        "architectures": ["Gemma3ForConditionalGeneration"],
-        "boi_token_index": 255999,
-        "eoi_token_index": 256000,
-        "eos_token_id": [1, 106],
-        "image_token_index": 262144,
-        "initializer_range": 0.02,
-        "mm_tokens_per_image": 256,
-        "model_type": "gemma3",
-        "text_config": {
-            "hidden_size": 2560,
-            "intermediate_size": 10240,
-            "model_type": "gemma3_text",
-            "num_hidden_layers": 34,
-            "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
-            "sliding_window": 1024,
-        },
-        "torch_dtype": "bfloat16",
-        "transformers_version": "4.50.0.dev0",
-        "vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model"},
-    }
-    found = arch.plan(Config(config, "config.json"))
-    assert found.arch == dataclasses.replace(
-        found.arch,
-        n_heads=8,
-        n_kv_heads=4,
-        head_dim=256,
-        vocab=262208,
-        max_seq=131072,
-        window=1024,
-        tied=True,
-        attn_scale=1 / 16,
-    )
-    assert found.arch.local_layers == tuple(n for n in range(34) if (n + 1) % 6)
-    assert found.constants["rope_freq"][0] == 1 / 8
+YARN_SCALE = float(np.float32(0.1 * np.log(4) + 1))
+# tests/data/configs has the keys of published checkpoints; this is what follows from them.
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "TinyLlama-1.1B": {"head_dim": 64, "rope_scale": 1.0, "max_seq": 2048},
+    "Llama-3.2-1B": {"max_seq": 131072, "tied": True},
+    "Mistral-7B-v0.1": {"window": 4096, "local_layers": tuple(range(32))},
+    "Qwen2.5-7B-with-yarn": {"window": 0, "qkv_bias": True, "rope_scale": YARN_SCALE},
+    "Qwen3-0.6B": {"head_dim": 128, "qk_norm": True, "window": 0},
+    "Qwen3.5-27B": {"rotary_dim": 64, "linear_v_heads": 48, "conv_taps": 4, "tied": False},
+    "SmolLM3-3B": {"no_rope_layers": tuple(range(3, 36, 4)), "tied": True},
+    "gemma-2-2b-it": {"attn_cap": 50.0, "logit_cap": 30.0, "window": 4096, "tied": True},
+    "gemma-3-1b-it": {"local_rope": True, "window": 512, "attn_cap": 0.0, "logit_cap": 0.0},
+    "gemma-3-4b-it": {  # says little: the rest are the defaults of its class
+        "n_heads": 8,
+        "n_kv_heads": 4,
+        "head_dim": 256,
+        "vocab": 262208,
+        "max_seq": 131072,
+        "window": 1024,
+        "local_layers": tuple(n for n in range(34) if (n + 1) % 6),
+        "tied": True,
+        "attn_scale": 1 / 16,
+    },
+}
+
+
+def test_every_published_configuration_is_checked() -> None:
+    assert {path.stem for path in CONFIGS.glob("*.json")} == set(PUBLISHED)
+
+
+@pytest.mark.parametrize(("name", "follows"), PUBLISHED.items(), ids=PUBLISHED)
+def test_the_configurations_that_people_have_are_understood(
+    name: str, follows: dict[str, Any]
+) -> None:
+    values = json.loads((CONFIGS / f"{name}.json").read_text())
+    found = arch.plan(Config(values, "config.json")).arch
+    assert {key: getattr(found, key) for key in follows} == follows
+    shape.check_arch("config.json", found)
 
 
 def test_the_outer_word_on_tied_embeddings_counts_then_the_inner_one() -> None:
@@ -455,7 +457,7 @@ def test_a_decay_rate_is_the_exponential_of_what_is_stored() -> None:
     assert np.allclose(common.load(source, made(a=[0.0, 1.0, -3.0])), np.exp([0.0, 1.0, -3.0]))
     with pytest.raises(CheckpointError, match="'a': its exponential is too large"):
         common.load(source, made(a=[0.0, 1e3]))
-    with pytest.raises(CheckpointError, match=r"'a': 1 of 2 weights .* are NaN"):
+    with pytest.raises(CheckpointError, match=r"'a': 1 of 2 weights are NaN"):
         common.load(source, made(a=[0.0, np.nan]))
 
 
