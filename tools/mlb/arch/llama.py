@@ -28,7 +28,6 @@ DEFAULTS = {
 def plan(config: Config) -> Plan:
     """The plan of a LlamaForCausalLM checkpoint."""
     silu_without_biases(config)
-    config.must_be("pretraining_tp", 1)
     config.must_be_off("rope_interleaved")
     config.must_be("sliding_window")
     arch = decoder(config, "llama", DEFAULTS)

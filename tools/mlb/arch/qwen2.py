@@ -38,6 +38,7 @@ def plan(config: Config) -> Plan:
     """The plan of a Qwen2ForCausalLM checkpoint."""
     config.must_be("hidden_act", "silu")
     config.must_be_off("mlp_bias")
+    config.must_be_off("use_mrope")
     config.must_be("attention_bias", True)  # noqa: FBT003  (the value in the file)
     arch = dataclasses.replace(decoder(config, "qwen2", DEFAULTS), qkv_bias=True)
     arch = upper_window(config, arch)

@@ -48,7 +48,13 @@ DEFAULTS = {
     "max_position_embeddings": 32768,
     "tie_word_embeddings": False,
 }
-IMAGE_TEXT = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+IMAGE_TEXT = (
+    "image_token_id",
+    "language_model_only",
+    "video_token_id",
+    "vision_end_token_id",
+    "vision_start_token_id",
+)
 LEFT_OUT = {
     "vision tower": ("visual.",),
     "multi-token prediction head": ("mtp.",),

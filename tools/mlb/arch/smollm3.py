@@ -32,7 +32,6 @@ DEFAULTS = {
 def plan(config: Config) -> Plan:
     """The plan of a SmolLM3ForCausalLM checkpoint."""
     silu_without_biases(config)
-    config.must_be("pretraining_tp", 1)
     config.get("max_window_layers", None)  # left over from Qwen2: transformers does not read it
     arch = decoder(config, "smollm3", DEFAULTS)
     without = no_rope_layers(config, arch.n_layers)
