@@ -3,7 +3,6 @@
 #include "pretok.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "compiler.h"
 #include "unicode.h"

@@ -87,7 +87,8 @@ static krafla_status merge_piece(struct encoder *e, const uint8_t *s, size_t n, 
     return KRAFLA_OK;
 }
 
-/* The word s[0..n), n at most KEY_BYTES, as a key; s[0..readable) can be read. */
+/* The word s[0..n), n at most KEY_BYTES, as a key; s[0..readable) can be read.  Little-endian, like
+ * the mapped file. */
 static void load_key(uint64_t key[KEY_WORDS], const uint8_t *s, size_t n, size_t readable)
 {
     if (readable < KEY_BYTES) {

@@ -178,3 +178,28 @@ def test_help_shows_the_two_directions(krafla: Krafla) -> None:
     assert done.returncode == 0
     assert b"--decode" in done.stdout
     assert b"ml_tok tokenizer.mlt" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (b'"nfc":false', b'"nfc":true ', b"bpe_spm has no nfc and no ignore_merges"),
+        (b'"ignore_merges":false', b'"ignore_merges":true ', b"bpe_spm has no nfc and no"),
+        (b'"nfc":false', b'"nfc":0    ', b"nfc"),
+        (b'"nfc":false', b'"x_c":false', b"nfc"),
+        (b'"pretok":"none"', b'"pretok":"gpt5"', b'pretok is "gpt5"'),
+        (b'"pretok":"none"', b'"pretok":"gpt2"', b"kind and pretok do not go together"),
+    ],
+    ids=lambda case: case[1].decode().strip(),
+)
+def test_a_header_that_makes_no_sense_is_refused(
+    krafla: Krafla, llama: Path, tmp_path: Path, case: tuple[bytes, bytes, bytes]
+) -> None:
+    old, new, message = case
+    path = tmp_path / "t.mlt"
+    raw = llama.read_bytes()
+    assert raw.count(old) == 1
+    path.write_bytes(raw.replace(old, new))
+    done = krafla("ml_tok", path, input=b"a")
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
+    assert message in done.stderr

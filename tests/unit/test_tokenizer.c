@@ -188,6 +188,28 @@ static void decoding_drops_one_space_at_the_start(const krafla_tokenizer *t)
     EXPECT(n == 3 && text[0] == ' ' && text[1] == 'b');
 }
 
+/* Bytes of no valid UTF-8, BOS in the middle, spaces everywhere: any two parts give the whole. */
+static void decoding_in_parts_gives_the_same_bytes(const krafla_tokenizer *t)
+{
+    enum { N = 40, CAP = 256 };
+    int32_t ids[N];
+    uint32_t state = 3;
+    for (size_t i = 0; i < N; i++) {
+        static const int32_t some[] = {1, 2, 259, 263, 262, 3 + 0xe4, 3 + 0xb8, 3 + 0xff};
+        state = state * 1664525 + 1013904223;
+        ids[i] = some[state >> 29];
+    }
+    char whole[CAP], parts[CAP];
+    size_t n, first, second;
+    EXPECT(krafla_tokenizer_decode(t, -1, ids, N, whole, CAP, &n, NULL) == KRAFLA_OK && n < CAP);
+    for (size_t cut = 1; cut < N; cut++) {
+        EXPECT(krafla_tokenizer_decode(t, -1, ids, cut, parts, CAP, &first, NULL) == KRAFLA_OK);
+        EXPECT(krafla_tokenizer_decode(t, ids[cut - 1], ids + cut, N - cut, parts + first,
+                                       CAP - first, &second, NULL) == KRAFLA_OK);
+        EXPECT(first + second == n && memcmp(whole, parts, n) == 0);
+    }
+}
+
 static void bad_arguments_are_refused(const krafla_tokenizer *t)
 {
     krafla_error err;
@@ -229,6 +251,7 @@ int main(int argc, char **argv)
     if (t) {
         encoding_measures_and_never_writes_beyond_cap(t);
         decoding_drops_one_space_at_the_start(t);
+        decoding_in_parts_gives_the_same_bytes(t);
         bad_arguments_are_refused(t);
         a_tokenizer_answers_small_questions(t);
         krafla_tokenizer_close(t);
