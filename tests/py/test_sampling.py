@@ -10,6 +10,7 @@ What may be chosen must be the same set; how often it is chosen must fit the pro
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,7 @@ import pytest
 
 import convert_tokenizer
 import krafla
+from conversion import GOLDEN, converted
 from made import TOKENIZERS, random_model
 
 if TYPE_CHECKING:
@@ -195,7 +197,27 @@ def test_ids_without_a_token_are_never_chosen(tmp_path: Path) -> None:
 
 
 def test_what_a_model_recommends_is_where_a_sampler_starts(tmp_path: Path) -> None:
+    source = shutil.copytree(GOLDEN / "llama", tmp_path / "checkpoint")
+    config = {"do_sample": True, "top_k": 30, "min_p": 0.02, "repetition_penalty": 1.4}
+    (source / "generation_config.json").write_text(json.dumps(config))
+    converted(source, tmp_path / "m.mlb")
+    with krafla.Model.open(tmp_path / "m.mlb") as model:
+        logits = made_logits(peaked=True)[: model.vocab]
+        history = [*range(200), *[1] * 64]  # the penalty looks at all of it
+
+        def draws(**options: Any) -> list[int]:
+            with krafla.Sampler(model.vocab, **options) as sampler:
+                return [sampler.next(logits, history) for _ in range(100)]
+
+        numbers = {"temperature": 1.0, "top_k": 30, "top_p": 0.0, "min_p": 0.02}
+        same = {**numbers, "repeat_penalty": 1.4, "repeat_last_n": 1000}
+        assert draws(model=model) == draws(**same)
+        assert draws(model=model, temperature=0.3) == draws(**{**same, "temperature": 0.3})
+        assert draws(**same) != draws(**{**same, "repeat_last_n": 64})
+
+
+def test_a_model_that_recommends_nothing_is_greedy(tmp_path: Path) -> None:
     path = random_model(tmp_path / "m.mlb", VOCAB)
     logits = made_logits(peaked=False)
     with krafla.Model.open(path) as model, krafla.Sampler(VOCAB, model=model) as sampler:
-        assert sampler.next(logits) == logits.argmax()  # it recommends nothing
+        assert sampler.next(logits) == logits.argmax()
