@@ -205,11 +205,12 @@ def test_limits_agree_with_the_c_reader() -> None:
     found = re.findall(r"(KR_\w+) = (\d+)(?: << (\d+))?,", header)
     c = {name: int(value) << int(shift or 0) for name, value, shift in found}
     assert (c["KR_MAX_WIDTH"], c["KR_MAX_VOCAB"]) == (shape.MAX_WIDTH, shape.MAX_VOCAB)
+    assert c["KR_MAX_TAPS"] == shape.MAX_TAPS
     assert (
         c["KR_MAX_STOP_IDS"],
         c["KR_NAME_CAP"],
     ) == (mlb_format.MAX_STOP_IDS, mlb_format.NAME_BYTES + 1)
-    source = (ROOT / "runtime/core/mlb.c").read_text()
+    source = (ROOT / "runtime/core/mlb_tensors.c").read_text()
     types = {
         n: int(size) for n, size in re.findall(r'\{"(q\w+)", KERN_\w+, KERN_\w+, (\d+)\}', source)
     }
