@@ -191,6 +191,29 @@ static void overflow_is_reported_and_leaves_the_prefix(void)
     krafla_model_close(m);
 }
 
+/* Scores of one head that overflow: the NaN they become is found though it is not the whole vector. */
+static void a_nan_out_of_attention_is_reported(void)
+{
+    static struct tiny_file broken;
+    struct tiny_arch biased = tiny_plain;
+    biased.qkv_bias = 1;
+    tiny_build_as(&broken, 1, &biased);
+    uint8_t *bias = tiny_data(&broken, "layers.0.bq");
+    const float huge = 3e38f;
+    for (size_t i = 0; i < TINY_HEAD_DIM; i++)
+        memcpy(bias + i * sizeof huge, &huge, sizeof huge);
+    EXPECT(tiny_write(&broken, path));
+    krafla_model *m;
+    krafla_session *s;
+    krafla_error err = {0};
+    EXPECT(krafla_model_open(&m, path, NULL, NULL) == KRAFLA_OK);
+    EXPECT(krafla_session_create(&s, m, NULL, NULL) == KRAFLA_OK);
+    EXPECT(krafla_session_sync(s, tokens, 20, &err) == KRAFLA_E_NUMERIC);
+    EXPECT(strstr(err.message, "layer 0 computed infinity or NaN") == err.message);
+    krafla_session_free(s);
+    krafla_model_close(m);
+}
+
 /* A step that fails has overwritten the hidden states of the one before. */
 static void no_logits_are_left_of_a_failed_sync(int32_t kv_type)
 {
@@ -314,6 +337,7 @@ int main(void)
     a_model_tells_what_it_is();
     krafla_model_close(model);
     overflow_is_reported_and_leaves_the_prefix();
+    a_nan_out_of_attention_is_reported();
     for (int32_t kv = KRAFLA_KV_F32; kv <= KRAFLA_KV_Q8; kv++)
         no_logits_are_left_of_a_failed_sync(kv);
     what_cannot_be_computed_is_refused_by_name();
