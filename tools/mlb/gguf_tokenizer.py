@@ -18,7 +18,7 @@ from mlb import VERSION, tokenizer
 from mlb.chat import Recognised, recognise
 from mlb.checkpoint import CheckpointError
 from mlb.envelope import one_line
-from mlb.tokenizer import SPACE, Beside, Token, Tokenizer, TokenizerError
+from mlb.tokenizer import MAX_TOKEN_BYTES, SPACE, Beside, Token, Tokenizer, TokenizerError
 from mlb.tokenizer_json import added_token, begin_with, byte_parts, spm_parts
 from mlb.tokenizer_pipeline import shown
 
@@ -82,6 +82,8 @@ class Vocabulary:
         for i, kind in enumerate(self.types):
             if kind not in TYPES:
                 raise TokenizerError(f"tokenizer.ggml.token_type: {kind} of token {i} is unknown")
+            if len(self.tokens[i]) > MAX_TOKEN_BYTES:
+                raise TokenizerError(f"token {i} has more than {MAX_TOKEN_BYTES} bytes")
             absent = ("", PLACEHOLDER.format(i))
             if self.tokens[i] in absent:  # whatever its type says
                 self.types[i] = UNUSED
