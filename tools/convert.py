@@ -175,6 +175,14 @@ def data_bytes(job: Job) -> int:
     )
 
 
+def needs_rule(job: Job) -> bool:
+    """Whether a matrix is quantized to Q4, not taken over."""
+    return any(
+        kind.startswith("q4") and not job.checkpoint.keeps(job.plan.sources[name].name, kind)
+        for name, kind in job.types.items()
+    )
+
+
 def write(job: Job, out: Path) -> str:
     """Write the file and return the SHA-256 of its data."""
     progress = Progress(data_bytes(job))
@@ -190,7 +198,7 @@ def write(job: Job, out: Path) -> str:
                 "converter": f"krafla {mlb.VERSION}",
                 "source": job.source,
                 "revision": None,
-                "q4_rule": job.rule if any("q4" in t for t in job.types.values()) else None,
+                "q4_rule": job.rule if needs_rule(job) else None,
                 "imatrix_sha256": None,
             },
             tensors=tensor_sources(job, progress),
@@ -301,10 +309,12 @@ def llama2c_job(args: argparse.Namespace) -> Job:
 
 def gguf_job(args: argparse.Namespace) -> Job:
     """Plan the conversion of a GGUF file; the types that are ours stay as they are."""
-    for target in (args.out, args.tokenizer or args.out):
-        if target.exists() and target.samefile(args.source):
-            raise FormatError(f"{target}: is the file to convert: give another name")
     gguf = read_gguf(args.source)
+    taken = [args.source]
+    for target in (args.out, args.tokenizer):
+        if target and any(p == target or (target.exists() and target.samefile(p)) for p in taken):
+            raise FormatError(f"{target}: is named twice: give another name")
+        taken.append(args.out)
     plan, checkpoint = open_gguf(gguf)
     job = make_job(args, plan, checkpoint, args.source.stem)
     types, notes = settle_types(job.plan, checkpoint, job.types)

@@ -87,9 +87,11 @@ def test_blocks_move_as_their_values_do(tmp_path: Path, name: str, kind: Any) ->
     # llama.cpp's rounding, done again on its own result, gives the same blocks.
     blocks = write_gguf(GOLDEN / name, tmp_path / "blocks.gguf", kind)
     values = write_gguf(GOLDEN / name, tmp_path / "values.gguf", kind, rounded=True)
-    options = ("--wtype", "q8" if kind == Type.Q8_0 else "q4", "--q4-rule", "round")
+    wtype = "q8" if kind == Type.Q8_0 else "q4"
+    options = ("--wtype", wtype, "--q4-rule", "round")
     ours = converted(blocks, tmp_path / "blocks.mlb", *options)
     again = converted(values, tmp_path / "values.mlb", *options)
+    assert again.provenance["q4_rule"] == ("round" if wtype == "q4" else None)
     for tensor, want in again.tensors.items():
         assert ours.tensors[tensor].type == want.type
         assert ours.tensors[tensor].values.tobytes() == want.values.tobytes(), tensor
@@ -107,6 +109,7 @@ def test_blocks_are_those_of_the_file(tmp_path: Path, kind: str, scales: str) ->
     reader.data.flush()
     found = converted(source, tmp_path / "m.mlb", "--scales", scales).tensors["embed"].values
     assert found["q"].tobytes() == blocks["q"].tobytes()
+    assert read_model(tmp_path / "m.mlb").provenance["q4_rule"] is None
     assert np.array_equal(found["d"].reshape(-1), blocks["d"])
     assert found.dtype["d"] == np.dtype("<f2" if scales == "f16" else "<f4")
 
@@ -314,10 +317,19 @@ def test_other_types_are_refused_by_name(
     assert kind in line
 
 
-def test_the_source_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_is_given_once_and_the_source_is_never_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = write_gguf(GOLDEN / "llama", tmp_path / "model.gguf")
     before = source.read_bytes()
-    for target in ([str(source)], [str(tmp_path / "m.mlb"), "--tokenizer", str(source)]):
+    out, link = str(tmp_path / "m.mlb"), tmp_path / "link.mlb"
+    link.hardlink_to(source)
+    for target in (
+        [str(source)],
+        [str(link)],
+        [out, "--tokenizer", str(source)],
+        [out, "--tokenizer", out],
+    ):
         assert convert.main(["gguf", str(source), *target]) == 1
-        assert "is the file to convert: give another name" in capsys.readouterr().err
+        assert "is named twice: give another name" in capsys.readouterr().err
     assert source.read_bytes() == before

@@ -33,7 +33,11 @@ def test_values_equal_those_of_the_gguf_package(kind: GgufType) -> None:
     assert np.array_equal(want.reshape(-1).view(np.uint32), got.view(np.uint32))
 
 
-@pytest.mark.parametrize("number", TYPES, ids=lambda number: TYPES[number].name)
+REMOVED = (31, 32, 33)  # Q4_0 in the order of one CPU: llama.cpp no longer has them
+PRESENT = [number for number in TYPES if number not in REMOVED]
+
+
+@pytest.mark.parametrize("number", PRESENT, ids=lambda number: TYPES[number].name)
 def test_numbers_and_sizes_equal_those_of_the_gguf_package(number: int) -> None:
     kind = TYPES[number]
     assert numbered(kind) == number
