@@ -273,6 +273,53 @@ static void test_same_seed_gives_the_same_tokens(void)
     krafla_sampler_free(s);
 }
 
+/* FNV-1a of 200 tokens, each of which becomes less likely when it is drawn. */
+static uint64_t draw_from_many(const krafla_sampler_options *o, uint64_t hash)
+{
+    enum { MANY = 70001, HISTORY = 300 };
+    static float logits[MANY];
+    static int32_t history[HISTORY];
+    uint32_t x = 1;
+    for (int i = 0; i < MANY; i++) {
+        x = x * 1664525u + 1013904223u;
+        logits[i] = (float)(x >> 8) * -0x1p-24f * ((x & 7) == 0 ? 6.0f : 30.0f);
+    }
+    for (int i = 0; i < HISTORY; i++)
+        history[i] = i * 7 % 500;
+    krafla_sampler *s;
+    EXPECT(krafla_sampler_create(&s, MANY, o, NULL) == KRAFLA_OK);
+    for (int i = 0; i < 200; i++) {
+        int32_t id = -1;
+        EXPECT(krafla_sampler_next(s, logits, history, HISTORY, &id, NULL) == KRAFLA_OK);
+        hash = (hash ^ (uint64_t)id) * 1099511628211u;
+        logits[id] -= 0.5f;
+    }
+    krafla_sampler_free(s);
+    return hash;
+}
+
+static void test_every_build_draws_the_same_tokens(void)
+{
+    const struct {
+        float temperature, top_p, min_p;
+        int32_t top_k;
+    } cases[] = {
+        {0.7f, 0, 0, 0},       {0.9f, 0.95f, 0, 0}, {1.1f, 0.5f, 0, 0},   {1.3f, 0.9f, 0.02f, 0},
+        {1.5f, 0.9f, 0, 5000}, {1.7f, 0, 0.01f, 0}, {1.9f, 0, 0.1f, 300},
+    };
+    uint64_t hash = 1469598103934665603u;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        krafla_sampler_options o = options(cases[i].temperature, cases[i].top_p, cases[i].top_k);
+        o.min_p = cases[i].min_p;
+        o.repeat_penalty = 1.1f;
+        o.presence_penalty = 0.3f;
+        o.frequency_penalty = 0.1f;
+        hash = draw_from_many(&o, hash);
+    }
+    EXPECT(hash ==
+           0x8c9085b343604100u); /* whatever the compiler, the instruction set and its vectors */
+}
+
 static void test_numbers_that_are_none_are_errors(void)
 {
     const krafla_sampler_options greedy = options(0, 0, 0), warm = options(1, 0.9f, 0);
@@ -406,6 +453,7 @@ int main(void)
     test_min_p_is_a_share_of_the_best_after_top_p();
     test_selection_equals_a_full_sort();
     test_same_seed_gives_the_same_tokens();
+    test_every_build_draws_the_same_tokens();
     test_numbers_that_are_none_are_errors();
     test_options_out_of_range_are_refused();
     test_a_bias_out_of_range_is_refused();
