@@ -137,7 +137,7 @@ void kern_rope(float *x, size_t heads, size_t head_dim, size_t rotary, const flo
 /* y = x / (1 + exp(-gate)).  y may be x. */
 void kern_sigmoid_mul(float *y, const float *x, const float *gate, size_t n);
 
-/* x = cap * tanh(x / cap). */
+/* x = cap * tanh(x / cap); what is not finite becomes NaN. */
 void kern_softcap(float *x, size_t n, float cap);
 
 /* ---- the gated delta rule (Yang et al., arXiv 2412.06464) ---------------------------------- */
