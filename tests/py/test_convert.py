@@ -262,9 +262,11 @@ def test_the_float_reference_reads_the_file_back(tmp_path: Path) -> None:
 
 
 def test_the_guide_has_the_options_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        convert.main(["hf", "--help"])
-    options = set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
+    options: set[str] = set()
+    for kind in ("hf", "gguf", "llama2c"):
+        with pytest.raises(SystemExit):
+            convert.main([kind, "--help"])
+        options |= set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
     guide = Path(__file__).resolve().parents[2] / "docs" / "user-guide.md"
     table = (
         guide.read_text(encoding="utf-8").split("| option of `convert.py` |")[1].split("\n\n")[0]
