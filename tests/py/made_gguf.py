@@ -80,7 +80,7 @@ def write_gguf(
 ) -> Path:
     """Convert a checkpoint; kind: the type of its matrices, or what gives it by their names.
 
-    more: other fields; rounded: store as F32 what the type's bits stand for.
+    more: other fields, None to leave one out; rounded: store as F32 what the type's bits stand for.
     """
     config = text_config(directory)
     name = ARCHITECTURES[config["model_type"]]
@@ -88,7 +88,8 @@ def write_gguf(
     tensors = _tensors(directory, config, name)
     fields = _fields(config, name, tensors) | dict(more or {})
     for key, value in fields.items():
-        add_field(writer, key, value)
+        if value is not None:
+            add_field(writer, key, value)
     for tensor, values in tensors.items():
         matrix = values.ndim == 2 and not tensor.endswith("conv1d.weight")
         wanted = (kind(tensor) if callable(kind) else kind) if matrix else Type.F32

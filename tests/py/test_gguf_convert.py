@@ -18,6 +18,8 @@ import convert
 from made_gguf import Type, add_field, write_gguf
 from mlb import quant
 from mlb.format import Model, read_model
+from mlb.gguf import read_gguf
+from mlb.gguf_model import GgufCheckpoint, View
 
 GOLDEN = Path(__file__).resolve().parent.parent / "data" / "golden"
 # Every golden checkpoint that a GGUF can say, with the fields of its architecture that it cannot.
@@ -114,6 +116,28 @@ def test_blocks_are_those_of_the_file(tmp_path: Path, kind: str, scales: str) ->
     assert found.dtype["d"] == np.dtype("<f2" if scales == "f16" else "<f4")
 
 
+def test_blocks_of_a_row_move_whole(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    values = random.standard_normal((3, 192)).astype(np.float32)
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "qwen35")
+    writer.add_tensor("w", gguf.quants.quantize(values, Type.Q8_0), raw_dtype=Type.Q8_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    file = read_gguf(tmp_path / "m.gguf")
+    heads = np.arange(192).reshape(3, 2, 32).swapaxes(0, 1).reshape(-1)
+    torn = np.arange(192).reshape(6, 2, 16).swapaxes(0, 1).reshape(-1)
+    for columns, whole in ((heads, True), (torn, False)):
+        view = View(file.tensors["w"], (3, 192), np.array([2, 0, 1]), columns)
+        checkpoint = GgufCheckpoint({}, file, {"w": view})
+        moved = file.values(file.tensors["w"])[[2, 0, 1]][:, columns]
+        assert np.array_equal(checkpoint.read("w", 1, 3), moved[1:3])
+        assert checkpoint.keeps("w", "q8_0") is whole
+        if whole:
+            assert np.array_equal(quant.dequantize(checkpoint.blocks("w", "q8_0", 0, 3)), moved)
+
+
 # ---- mixed types ---------------------------------------------------------------------------------
 
 
@@ -161,6 +185,19 @@ def one_type(kind: Any) -> Any:
     """The type for all matrices but those that are Q8 in every .mlb."""
     always = ("ssm_alpha.weight", "ssm_beta.weight")
     return lambda name: Type.Q8_0 if name.endswith(always) and kind == Type.Q4_0 else kind
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gemma3_image"])
+def test_older_files_of_gemma_do_not_say_which_layers_are_local(tmp_path: Path, name: str) -> None:
+    family = name.partition("_")[0]
+    left_out = ("attention.sliding_window_pattern", "rope.freq_base_swa")
+    more = {f"{family}.{key}": None for key in left_out}
+    older = write_gguf(GOLDEN / name, tmp_path / "older.gguf", more=more)
+    newer = write_gguf(GOLDEN / name, tmp_path / "newer.gguf")
+    found = converted(older, tmp_path / "older.mlb")
+    want = converted(newer, tmp_path / "newer.mlb")
+    assert found.arch == want.arch
+    assert found.data_sha256 == want.data_sha256
 
 
 # ---- what goes with it ---------------------------------------------------------------------------
