@@ -25,7 +25,7 @@ import make_golden
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.conftest import Krafla
+    from tests.conftest import Krafla, NotRun
 
 GOLDEN = Path(__file__).resolve().parent.parent / "data" / "golden"
 NAMES = sorted(path.parent.name for path in GOLDEN.glob("*/config.json"))
@@ -44,41 +44,55 @@ def logits_hash(
     return hashlib.sha256(out.read_bytes()).hexdigest()
 
 
-def every_way() -> list[tuple[str, ...]]:
-    """Return the options of every run, the two with a pack cache in order."""
+def every_way(*, few: bool) -> list[tuple[str, ...]]:
+    """Return the options of every run, the two with a pack cache in order; few: for an emulator."""
+    numbers = (THREADS[::2], BATCHES[1:]) if few else (THREADS, BATCHES)
     return [
         ("-t", threads, "--batch", batch, *kept)
-        for kept, threads, batch in itertools.product(KEPT, THREADS, BATCHES)
+        for kept, threads, batch in itertools.product(KEPT, *numbers)
     ]
+
+
+def tokens_of(name: str) -> list[int]:
+    tokens: list[int] = json.loads((GOLDEN / name / "tokens.json").read_text())
+    return tokens
+
+
+@pytest.fixture
+def model(tmp_path: Path, name: str, wtype: str) -> Path:
+    """Return a golden model, converted."""
+    path = tmp_path / "model.mlb"
+    assert convert.main(["hf", str(GOLDEN / name), str(path), "--wtype", wtype]) == 0
+    return path
+
+
+@pytest.fixture
+def want(build_dir: Path, name: str, wtype: str) -> str:
+    """Return the hash of its logits in the build's class."""
+    hashes = json.loads((GOLDEN / name / "hashes.json").read_text())
+    return str(hashes[wtype][make_golden.arithmetic_class(build_dir)])
 
 
 @pytest.mark.parametrize("wtype", ["q8", "q4"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_golden_model_has_one_answer(
-    krafla: Krafla, build_dir: Path, tmp_path: Path, name: str, wtype: str
+    krafla: Krafla, emulator: list[str], model: Path, name: str, want: str
 ) -> None:
-    model = tmp_path / "model.mlb"
-    assert convert.main(["hf", str(GOLDEN / name), str(model), "--wtype", wtype]) == 0
-    tokens = json.loads((GOLDEN / name / "tokens.json").read_text())
-    hashes = json.loads((GOLDEN / name / "hashes.json").read_text())
-    want = hashes[wtype][make_golden.arithmetic_class(build_dir)]
     got = {
-        options: logits_hash(krafla, tmp_path / "logits", model, tokens, *options)
-        for options in every_way()
+        options: logits_hash(krafla, model.with_name("logits"), model, tokens_of(name), *options)
+        for options in every_way(few=bool(emulator))
     }
     assert {options: digest for options, digest in got.items() if digest != want} == {}
-    assert len(list(tmp_path.glob("model.pk*"))) == 1
+    assert len(list(model.parent.glob("model.pk*"))) == 1
 
 
 @pytest.mark.parametrize("kv", ["f16", "q8"])
+@pytest.mark.parametrize("wtype", ["q8"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_golden_model_has_one_answer_with_a_smaller_cache(
-    krafla: Krafla, tmp_path: Path, name: str, kv: str
+    krafla: Krafla, model: Path, name: str, kv: str
 ) -> None:
-    model = tmp_path / "model.mlb"
-    assert convert.main(["hf", str(GOLDEN / name), str(model), "--wtype", "q8"]) == 0
-    tokens = json.loads((GOLDEN / name / "tokens.json").read_text())
-    dump = tmp_path / "logits"
+    dump, tokens = model.with_name("logits"), tokens_of(name)
     ways = (("-t", "1"), ("-t", "2", "--batch", "1"), ("-t", "3", "--batch", "5", "--no-pack"))
     got = {logits_hash(krafla, dump, model, tokens, "--kv", kv, *options) for options in ways}
     assert len(got) == 1
@@ -96,38 +110,30 @@ LONG = (
     ("gemma2", "q8"),
     ("gemma3", "f16"),
 )
+EMULATED = (("llama", "q8"), ("qwen3_5", "f32"), ("gemma3", "f16"))  # minutes each, and all kinds
+
+
+@pytest.fixture
+def long_model(emulator: list[str], not_run: NotRun, tmp_path: Path, arch: str, kv: str) -> Path:
+    """Return a random model so wide that one token is shared out."""
+    if emulator and (arch, kv) not in EMULATED:
+        not_run("an emulator takes minutes")
+    path = tmp_path / "model.mlb"
+    layers = "4" if arch in {"qwen3_5", "smollm3"} else "2"  # their fourth layer is special
+    shape = f"--layers {layers} --dim 192 --hidden 704 --heads 6 --kv-heads 2 --head-dim 32"
+    options = f"--wtype q8 --arch {arch} {shape} --vocab 101"
+    assert gen_random.main(["--out", str(path), *options.split()]) == 0
+    return path
 
 
 @pytest.mark.parametrize(("arch", "kv"), LONG)
-def test_a_long_timeline_has_one_answer(krafla: Krafla, tmp_path: Path, arch: str, kv: str) -> None:
-    """Past the window of local layers, and so wide and long that one token is shared out.
+def test_a_long_timeline_has_one_answer(krafla: Krafla, long_model: Path, kv: str) -> None:
+    """Past the window of local layers; 700 positions are two segments.
 
-    700 positions are two segments; from 2^18 multiplications on, a step is more than one thread's.
+    From 2^18 multiplications on, a step is more than one thread's.
     """
-    model = tmp_path / "model.mlb"
-    layers = "4" if arch in {"qwen3_5", "smollm3"} else "2"  # their fourth layer is special
-    shape = (
-        "--dim",
-        "192",
-        "--heads",
-        "6",
-        "--layers",
-        layers,
-        "--hidden",
-        "704",
-        "--vocab",
-        "101",
-    )
-    made = ("--out", str(model), "--arch", arch, "--wtype", "q8", *shape)
-    assert gen_random.main([*made, "--kv-heads", "2", "--head-dim", "32"]) == 0
     tokens = [(i * i + 7 * i) % 101 for i in range(700)]
-    ways = (
-        ("-t", "1"),
-        ("-t", "3", "--batch", "1", "--no-pack"),
-        ("-t", "7", "--batch", "100"),
-    )
-    got = {
-        logits_hash(krafla, tmp_path / "logits", model, tokens, "--kv", kv, *options)
-        for options in ways
-    }
+    dump = long_model.with_name("logits")
+    ways = (("-t", "1"), ("-t", "3", "--batch", "1", "--no-pack"), ("-t", "7", "--batch", "100"))
+    got = {logits_hash(krafla, dump, long_model, tokens, "--kv", kv, *options) for options in ways}
     assert len(got) == 1
