@@ -365,8 +365,8 @@ static void layer_step(struct by_token *b, const float *next_layer_norm)
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
-/* layers: how many are done, the one in question included. */
-static krafla_status check_finite(const struct by_token *b, size_t layers, krafla_error *err)
+/* After stage 0, the embedding; 1 to n_layers, a layer; or n_layers + 1, the output norm. */
+static krafla_status check_finite(const struct by_token *b, size_t stage, krafla_error *err)
 {
     const struct kr_step *s = b->s;
     size_t t = 0;
@@ -375,8 +375,10 @@ static krafla_status check_finite(const struct by_token *b, size_t layers, krafl
     if (t == s->cols)
         return KRAFLA_OK;
     char where[32] = "the embedding"; /* or "layer 65535" */
-    if (layers > 0)
-        snprintf(where, sizeof where, "layer %zu", layers - 1);
+    if (stage > (size_t)b->f->m->n_layers)
+        snprintf(where, sizeof where, "the output norm");
+    else if (stage > 0)
+        snprintf(where, sizeof where, "layer %zu", stage - 1);
     return kr_fail(err, KRAFLA_E_NUMERIC,
                    "%s computed infinity or NaN for the token at position %zu (id %d): the model's "
                    "weights are damaged or overflow; convert it again, and delete its pack cache "
@@ -402,12 +404,12 @@ krafla_status kr_forward_step(struct kr_forward *f, const struct kr_step *s, kra
         layer_step(&b, i + 1 < layers ? m->layers[i + 1].attn_norm : NULL);
         st = check_finite(&b, i + 1, err);
     }
-    if (st != KRAFLA_OK)
-        return st;
-    for (size_t i = 0; b.first + i < s->cols; i++)
+    for (size_t i = 0; b.first + i < s->cols && st == KRAFLA_OK; i++) {
         kern_rmsnorm(f->y + i * dim, f->x + (b.first + i) * dim, m->out_norm, dim, m->norm_eps);
+        bad[b.first + i] |= !all_finite(f->y + i * dim, dim);
+    }
     end_stage(f, KR_STAGE_OTHER);
-    return KRAFLA_OK;
+    return st == KRAFLA_OK ? check_finite(&b, layers + 1, err) : st;
 }
 
 void kr_forward_logits(struct kr_forward *f, size_t row, size_t n, float *logits)

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include <math.h>
 #include <stdint.h>
 
 #include "krafla.h"
@@ -168,15 +169,15 @@ static void wrong_calls_are_named(void)
     krafla_session_free(NULL);
 }
 
-/* A norm of 1e38 makes the residual overflow. */
-static void overflow_is_reported_and_leaves_the_prefix(void)
+/* A norm of 1e38 in layer 1 makes the residual overflow; one of infinity at the end, the output. */
+static void overflow_is_reported_and_leaves_the_prefix(const char *norm, float gain,
+                                                       const char *where)
 {
     static struct tiny_file broken;
     tiny_build(&broken, 1);
-    uint8_t *norm = tiny_data(&broken, "layers.1.ffn_norm");
-    const float huge = 1e38f;
+    uint8_t *gains = tiny_data(&broken, norm);
     for (size_t i = 0; i < TINY_DIM; i++)
-        memcpy(norm + i * sizeof huge, &huge, sizeof huge);
+        memcpy(gains + i * sizeof gain, &gain, sizeof gain);
     EXPECT(tiny_write(&broken, path));
     krafla_model *m;
     krafla_session *s;
@@ -184,7 +185,7 @@ static void overflow_is_reported_and_leaves_the_prefix(void)
     EXPECT(krafla_model_open(&m, path, NULL, &err) == KRAFLA_OK);
     EXPECT(krafla_session_create(&s, m, NULL, &err) == KRAFLA_OK);
     EXPECT(krafla_session_sync(s, tokens, 20, &err) == KRAFLA_E_NUMERIC);
-    EXPECT(strstr(err.message, "layer 1") != NULL);
+    EXPECT(strstr(err.message, where) == err.message);
     EXPECT(krafla_session_length(s) == 0);
     EXPECT(krafla_session_logits(s) == NULL);
     krafla_session_free(s);
@@ -336,7 +337,8 @@ int main(void)
     wrong_calls_are_named();
     a_model_tells_what_it_is();
     krafla_model_close(model);
-    overflow_is_reported_and_leaves_the_prefix();
+    overflow_is_reported_and_leaves_the_prefix("layers.1.ffn_norm", 1e38f, "layer 1 computed");
+    overflow_is_reported_and_leaves_the_prefix("out_norm", INFINITY, "the output norm computed");
     a_nan_out_of_attention_is_reported();
     for (int32_t kv = KRAFLA_KV_F32; kv <= KRAFLA_KV_Q8; kv++)
         no_logits_are_left_of_a_failed_sync(kv);
