@@ -256,14 +256,15 @@ static size_t weigh_picks(krafla_sampler *s, size_t n, float best, float least, 
     return kept;
 }
 
-/* The tokens whose weight can be `least` into picks; their number. */
+/* The tokens whose weight can be `least` into picks; their number.  In double: against a large logit
+ * a float would lose the steps. */
 static size_t pick_near(krafla_sampler *s, const float *logits, float best, float least)
 {
-    const float halving = 0.6932f * s->o.temperature; /* ln 2, rounded up */
-    float bound = best - halving;                     /* room for rounding */
+    const double halving = 0.6932 * (double)s->o.temperature; /* ln 2, rounded up */
+    double bound = (double)best - halving;                    /* room for rounding */
     for (float p = least; p < 1.0f; p *= 2.0f)
         bound -= halving;
-    return kr_pick_heavy(s->picks, logits, (size_t)s->vocab, bound);
+    return kr_pick_heavy(s->picks, logits, (size_t)s->vocab, (float)bound);
 }
 
 /* Of the tokens of s->work, whose weights have this sum, those that can be in the nucleus into

@@ -227,6 +227,19 @@ static int descending(const void *a, const void *b)
     return i - j;
 }
 
+/* The number before 2^20 is 1/16 below it: at temperature 0.01 its token has e^-6.25 of the other's
+ * weight, which is more than min_p. */
+static void test_min_p_keeps_what_is_near_a_large_logit(void)
+{
+    const float logits[] = {1048575.9375f, 1048576.0f, 1048575.75f};
+    krafla_sampler_options o = options(0.01f, 0, 0);
+    int counts[3];
+    o.min_p = 0.001f;
+    count_draws(&o, 3, logits, counts);
+    EXPECT(counts[0] > 0 && near(counts[0], exp(-6.25) / (1.0 + exp(-6.25))));
+    EXPECT(counts[2] == 0);
+}
+
 static void test_selection_equals_a_full_sort(void)
 {
     static int32_t order[BIG];
@@ -451,6 +464,7 @@ int main(void)
     test_draws_follow_the_softmax();
     test_top_k_then_top_p_among_them();
     test_min_p_is_a_share_of_the_best_after_top_p();
+    test_min_p_keeps_what_is_near_a_large_logit();
     test_selection_equals_a_full_sort();
     test_same_seed_gives_the_same_tokens();
     test_every_build_draws_the_same_tokens();
