@@ -284,6 +284,25 @@ def test_what_would_compute_something_else_is_refused_by_name(
     assert named in refused(source, tmp_path / "m.mlb", capsys)
 
 
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"qwen35.ssm.time_step_rank": 1}, "linear_v_heads"),
+        ({"qwen35.ssm.inner_size": 127}, "ssm.inner_size: expected a multiple of"),
+        ({"qwen35.ssm.conv_kernel": 9}, "linear_conv_kernel_dim: expected"),
+        ({"qwen35.attention.recurrent_layers": [True]}, "expected 4 layers' kinds"),
+        ({"qwen35.nextn_predict_layers": 4}, "nextn_predict_layers: expected less than 4 layers"),
+        ({"qwen35.ssm.group_count": 1}, "expected shape"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_sizes_of_linear_layers_that_cannot_be_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: dict[str, Any], named: str
+) -> None:
+    source = write_gguf(GOLDEN / "qwen3_5", tmp_path / "model.gguf", more=more)
+    assert named in refused(source, tmp_path / "m.mlb", capsys)
+
+
 @pytest.mark.parametrize("name", ["phi3", "qwen3moe", "mistral3", "clip", "gpt2", "\n"])
 def test_other_architectures_are_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str

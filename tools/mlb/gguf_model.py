@@ -21,7 +21,7 @@ from mlb import arch, quant
 from mlb.arch.common import Config, Plan
 from mlb.checkpoint import Checkpoint, CheckpointError
 from mlb.gguf_families import ROPE_FACTORS, WHOLE, config_of, family_of
-from mlb.shape import Arch, always_q8
+from mlb.shape import Arch, always_q8, check_arch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,6 +132,7 @@ def open_gguf(gguf: Gguf) -> tuple[Plan, GgufCheckpoint]:
     scale = gguf.fields.get(f"{name}.attention.scale")
     if scale:
         shape = dataclasses.replace(shape, attn_scale=scale)
+    check_arch(gguf.path, shape)
     sources, views = {}, {}
     for ours, source in made.sources.items():
         theirs = _name(shape, family.layer, ours)
