@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The golden models: for each model_type at least two, which between them have every feature.
 
-    python3 -c "import golden_models; print(*(g.name for g in golden_models.GOLDENS))"
+    PYTHONPATH=scripts python3 -c "import golden_models as g; print(*(m.name for m in g.GOLDENS))"
 
 Sizes are chosen to be awkward: odd numbers of blocks, a head_dim that is not dim / heads and not a
 multiple of 16, one to four query heads per key head, a window and a length of training (where RoPE

@@ -124,6 +124,9 @@ def test_sizes_that_are_none_are_refused(name: str) -> None:
         for value in (0, -1, 1.5, "32", True, [32], 1 << 40):
             changes = {"text": {key: value}} if wrapped else {key: value}
             assert f"{key}: expected a positive integer" in refusal(name, **changes)
+    layers = {"num_hidden_layers": 4097}
+    line = refusal(name, **({"text": layers} if wrapped else layers))
+    assert "num_hidden_layers: expected a positive integer up to 4096, found 4097" in line
 
 
 def local(name: str, **changes: Any) -> tuple[int, tuple[int, ...]]:

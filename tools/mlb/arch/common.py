@@ -65,6 +65,7 @@ HARMLESS = frozenset(
     ]
 )
 SLICE = 1 << 21  # weights looked at at once
+MAX_LAYERS = 4096  # far more than any model has: a plan for more would take its time and memory
 NAMES_COMPARED = 10000  # with the name of a missing tensor
 _REQUIRED = object()
 
@@ -229,8 +230,7 @@ def decoder(config: Config, family: str, defaults: Mapping[str, Any]) -> Arch:
     """The sizes; defaults are what transformers takes for a key that is not there."""
     refuse_quantized(config)
 
-    def size(key: str, default: Any = _REQUIRED) -> int:
-        most = MAX_VOCAB if key in {"vocab_size", "max_position_embeddings"} else MAX_WIDTH
+    def size(key: str, default: Any = _REQUIRED, most: int = MAX_WIDTH) -> int:
         return config.integer(key, defaults.get(key, default), most)
 
     dim, heads = size("hidden_size"), size("num_attention_heads")
@@ -239,12 +239,12 @@ def decoder(config: Config, family: str, defaults: Mapping[str, Any]) -> Arch:
         family=family,
         dim=dim,
         hidden_dim=size("intermediate_size"),
-        n_layers=size("num_hidden_layers"),
+        n_layers=size("num_hidden_layers", most=MAX_LAYERS),
         n_heads=heads,
         n_kv_heads=size("num_key_value_heads", heads),
         head_dim=head_dim,
-        vocab=size("vocab_size"),
-        max_seq=size("max_position_embeddings"),
+        vocab=size("vocab_size", most=MAX_VOCAB),
+        max_seq=size("max_position_embeddings", most=MAX_VOCAB),
         rotary_dim=head_dim,
         norm_eps=config.number("rms_norm_eps", 1e-6),
         attn_scale=float(np.float32(head_dim**-0.5)),
@@ -466,9 +466,8 @@ def load(source: Source, checkpoint: Checkpoint, row0: int = 0, row1: int | None
     last = checkpoint.shapes[source.name][0] // source.parts if row1 is None else row1
     values: F32 = _rows(source, partial(checkpoint.read, source.name), row0, last)
     if source.taps:
-        values = values.reshape(-1, source.taps).T.reshape(
-            -1
-        )  # [channels, taps] -> [taps, channels]
+        channels = values.reshape(-1, source.taps)  # [channels, taps]
+        values = channels.T.reshape(-1)
     if not np.isfinite(values).all():
         raise _not_finite(source.name, checkpoint)
     if source.exponential:

@@ -106,10 +106,11 @@ def _with_linear(config: Config, arch: Arch, linear: tuple[int, ...]) -> Arch:
 def _special(arch: Arch) -> dict[str, Source]:
     """The tensors that are not simply taken over."""
     sources: dict[str, Source] = {}
+    linear = frozenset(arch.linear_layers)
     for n in range(arch.n_layers):
         ours = f"layers.{n}."
         theirs = f"{BODY}layers.{n}.linear_attn."
-        if n in arch.linear_layers:
+        if n in linear:
             sources[f"{ours}conv"] = Source(f"{theirs}conv1d.weight", taps=arch.conv_taps)
             sources[f"{ours}decay_rate"] = Source(f"{theirs}A_log", exponential=True)
             sources[f"{ours}delta_norm"] = Source(f"{theirs}norm.weight")

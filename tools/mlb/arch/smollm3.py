@@ -38,7 +38,8 @@ def plan(config: Config) -> Plan:
     window = sliding_window(config, None)
     if not config.flag("use_sliding_window", default=False):
         window = None
-    local = [SLIDING if window and n in without else FULL for n in range(arch.n_layers)]
+    alone = frozenset(without)
+    local = [SLIDING if window and n in alone else FULL for n in range(arch.n_layers)]
     arch = with_window(config, arch, layer_types(config, local), window)
     turn = rope.read(config, arch.head_dim, arch.max_seq, theta=2e6)
     arch = dataclasses.replace(arch, no_rope_layers=without)
