@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlb.arch.common import Config
+from mlb.arch.common import MAX_LAYERS, Config
 from mlb.checkpoint import CheckpointError
 from mlb.shape import MAX_VOCAB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mlb.gguf import Gguf
+    from mlb.gguf import Gguf, Value
 
 Json = dict[str, Any]
 
@@ -174,10 +174,9 @@ def _gemma3(meta: Config, common: Json) -> Json:
 
 def _per_layer(meta: Config, values: object, layers: int) -> list[bool]:
     """Check a list with a truth value for each layer (of which a file may have more)."""
-    found = values.tolist() if isinstance(values, np.ndarray) else values
-    if not isinstance(found, list) or len(found) < layers or any(v not in (0, 1) for v in found):
+    if not isinstance(values, list) or len(values) < layers or any(v not in (0, 1) for v in values):
         raise CheckpointError(f"{meta.where}: expected {layers} layers' kinds, found {values!r}")
-    return [bool(value) for value in found[:layers]]
+    return [bool(value) for value in values[:layers]]
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -209,10 +208,18 @@ def generation_of(gguf: Gguf) -> Json:
 # ---- what all have -------------------------------------------------------------------------------
 
 
+def _plain_value(value: Value) -> Any:
+    """The value as JSON has it: numpy's arrays compare and print otherwise.
+
+    Of more elements than any model has layers, the rest is left out.
+    """
+    return value[:MAX_LAYERS].tolist() if isinstance(value, np.ndarray) else value
+
+
 def family_of(gguf: Gguf) -> tuple[str, Family]:
     """The family of a file, or the reason why there is none."""
-    name = gguf.fields.get("general.architecture")
-    kind = gguf.fields.get("general.type", "model")
+    name = _plain_value(gguf.fields.get("general.architecture"))
+    kind = _plain_value(gguf.fields.get("general.type", "model"))
     if name == "clip" or kind == "mmproj":
         raise CheckpointError(
             f"{gguf.path}: is the vision part of a model (mmproj): convert the file of the "
@@ -232,7 +239,9 @@ def config_of(gguf: Gguf) -> Json:
     """The config.json that the file's fields come to; a field that nobody knows is refused."""
     name, family = family_of(gguf)
     own = {
-        k.removeprefix(f"{name}."): v for k, v in gguf.fields.items() if k.startswith(f"{name}.")
+        key.removeprefix(f"{name}."): _plain_value(value)
+        for key, value in gguf.fields.items()
+        if key.startswith(f"{name}.")
     }
     meta = Config(own, f"{gguf.path}: {name}")
     common = _common(meta, gguf)
