@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT */
 #include "forward.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -204,13 +205,14 @@ static void mixed_token(void *arg, size_t i, size_t thread)
     const struct kr_layer *l = b->layer;
     const size_t t = b->first + i, width = l->wo.k;
     const float *out = f->att + t * width;
-    b->bad[t] |= !all_finite(out, width);
     if (l->linear) {
         out = kr_delta_output(f, l, t);
     } else if (l->wg.data) {
         const float *gate = f->qkv + (t + 1) * f->qkv_stride - width; /* the last of a row */
+        b->bad[t] |= !all_finite(gate, width); /* a sigmoid of NaN is a number */
         kern_sigmoid_mul(f->att + t * width, out, gate, width);
     }
+    b->bad[t] |= !all_finite(out, width); /* with what a linear layer's gate has made of it */
     kern_quantize(f->acts_att, width, b->s->cols - b->first, i, i + 1, 0, width / KERN_BLOCK, out,
                   width);
 }
@@ -239,6 +241,15 @@ struct ffn {
     size_t blocks, chunks; /* hidden rows in blocks of 32 */
 };
 
+/* Of x[0..n), n a multiple of 32: a block of infinities, whose scale is infinite, tells in y of what
+ * quantization could lose. */
+static void keep_nan(float *x, size_t n)
+{
+    if (!all_finite(x, n))
+        for (size_t i = 0; i < KERN_BLOCK; i++)
+            x[i] = INFINITY;
+}
+
 /* A range of hidden rows: both products, the gate, and quantized into acts_hidden. */
 static void ffn_chunk(void *arg, size_t chunk, size_t thread)
 {
@@ -258,6 +269,8 @@ static void ffn_chunk(void *arg, size_t chunk, size_t thread)
             kern_silu_mul(gate, gate, up, n->cols * step);
         else
             kern_gelu_mul(gate, gate, up, n->cols * step);
+        for (size_t c = 0; c < n->cols; c++)
+            keep_nan(gate + c * step, step);
         kern_quantize(f->acts_hidden, hidden, n->cols, 0, n->cols, row / KERN_BLOCK,
                       (row + step) / KERN_BLOCK, gate, step);
     }

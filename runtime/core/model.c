@@ -60,36 +60,52 @@ static void copy_vectors(struct kr_arena *a, struct kr_mlb *f)
     copy_vector(a, &f->out_norm, (size_t)f->dim);
 }
 
-/* Refuse an element outside [0, most], or a NaN.  layer < 0: the vector is the whole model's. */
-static krafla_status check_vector(const float *v, int32_t n, float most, int32_t layer,
+/* Refuse an element outside [least, most], or a NaN.  layer < 0: the vector is the whole model's. */
+static krafla_status check_vector(const float *v, int32_t n, float least, float most, int32_t layer,
                                   const char *name, const char *path, krafla_error *err)
 {
     for (int32_t i = 0; i < n; i++) {
-        if (v[i] >= 0.0f && v[i] <= most)
+        if (v[i] >= least && v[i] <= most)
             continue;
         char prefix[24] = ""; /* "layers.65535." */
         if (layer >= 0)
             snprintf(prefix, sizeof prefix, "layers.%d.", layer);
         return kr_fail(err, KRAFLA_E_FORMAT,
-                       "%s: tensor %s%s: element %d is %g, expected 0 to %g; convert the "
+                       "%s: tensor %s%s: element %d is %g, expected %g to %g; convert the "
                        "checkpoint again",
-                       path, prefix, name, i, (double)v[i], (double)most);
+                       path, prefix, name, i, (double)v[i], (double)least, (double)most);
     }
     return KRAFLA_OK;
 }
 
-/* What the kernels rely on: kern_rope_angles takes angles up to 2^24, and positions are below that;
- * a decay is at most 1. */
-static krafla_status check_vectors(const struct kr_mlb *f, const char *path, krafla_error *err)
+/* A decay is at most 1; all else is only finite, because quantization would lose a NaN. */
+static krafla_status check_layer(struct kr_mlb *f, int32_t layer, const char *path,
+                                 krafla_error *err)
+{
+    struct kr_layer *l = &f->layers[layer];
+    struct kr_tensor tensors[KR_LAYER_TENSORS];
+    const size_t n = kr_mlb_layer_tensors(f, l, tensors);
+    krafla_status st = KRAFLA_OK;
+    for (const struct kr_tensor *t = tensors; t < tensors + n && st == KRAFLA_OK; t++) {
+        const float least = t->vector == &l->decay_rate ? 0.0f : -FLT_MAX;
+        if (t->vector)
+            st = check_vector(*t->vector, t->k, least, FLT_MAX, layer, t->name, path, err);
+    }
+    return st;
+}
+
+/* What the kernels rely on: kern_rope_angles takes angles up to 2^24, and positions are below that.
+ */
+static krafla_status check_vectors(struct kr_mlb *f, const char *path, krafla_error *err)
 {
     const int32_t pairs = f->rotary_dim / 2;
-    krafla_status st = check_vector(f->rope_freq, pairs, 1.0f, -1, "rope_freq", path, err);
+    krafla_status st = check_vector(f->rope_freq, pairs, 0.0f, 1.0f, -1, "rope_freq", path, err);
     if (st == KRAFLA_OK && f->rope_freq_local)
-        st = check_vector(f->rope_freq_local, pairs, 1.0f, -1, "rope_freq_local", path, err);
+        st = check_vector(f->rope_freq_local, pairs, 0.0f, 1.0f, -1, "rope_freq_local", path, err);
     for (int32_t i = 0; i < f->n_layers && st == KRAFLA_OK; i++)
-        if (f->layers[i].linear)
-            st = check_vector(f->layers[i].decay_rate, f->linear.v_heads, FLT_MAX, i, "decay_rate",
-                              path, err);
+        st = check_layer(f, i, path, err);
+    if (st == KRAFLA_OK)
+        st = check_vector(f->out_norm, f->dim, -FLT_MAX, FLT_MAX, -1, "out_norm", path, err);
     return st;
 }
 

@@ -293,6 +293,41 @@ static void a_state_that_overflows_is_named_and_cleared(const struct tiny_arch *
     krafla_model_close(model);
 }
 
+/* Elements 0 and 32 of the first row of a gate's matrix are so large that the row is infinite of the
+ * one sign and then of the other for some tokens; its block computes nothing but 0 besides. */
+static void a_gate_that_overflows_is_named(const struct tiny_arch *arch, const char *layer,
+                                           const char *norm, const char *gate, size_t block_bytes)
+{
+    static const char *const inputs[] = {"wq", "wk", "wv", "wqkv", "wb", "wa", "up"};
+    const float gain = 1e35f;
+    char name[32];
+    tiny_build_as(&file, 1, arch);
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        snprintf(name, sizeof name, "%s.%s", layer, inputs[i]);
+        tiny_zero(&file, name);
+    }
+    snprintf(name, sizeof name, "%s.%s", layer, norm);
+    for (size_t i = 0; i < TINY_DIM; i++)
+        memcpy(tiny_data(&file, name) + i * sizeof gain, &gain, sizeof gain);
+    snprintf(name, sizeof name, "%s.%s", layer, gate);
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t *block = tiny_data(&file, name) + i * block_bytes;
+        block[0] = 0xff; /* 65504, the largest scale */
+        block[1] = 0x7b;
+        memset(block + 2, block_bytes == 18 ? 0x88 : 0, block_bytes - 2);
+        block[2] = block_bytes == 18 ? 0x8f : 127;
+    }
+    EXPECT(tiny_write(&file, path));
+    EXPECT(krafla_model_open(&model, path, NULL, NULL) == KRAFLA_OK);
+    krafla_session *s = create(1, 128, 0);
+    krafla_error err = {0};
+    EXPECT(krafla_session_sync(s, tokens, 60, &err) == KRAFLA_E_NUMERIC);
+    snprintf(name, sizeof name, "layer %s computed", layer + strlen("layers."));
+    EXPECT(strstr(err.message, name) == err.message);
+    krafla_session_free(s);
+    krafla_model_close(model);
+}
+
 int main(void)
 {
     tiny_path(path, sizeof path, "hybrid.mlb");
@@ -317,6 +352,9 @@ int main(void)
         a_failed_step_leaves_no_trace(archs[i]);
         a_state_that_overflows_is_named_and_cleared(archs[i]);
     }
+    a_gate_that_overflows_is_named(&tiny_linear_only, "layers.0", "attn_norm", "wz", 18);
+    a_gate_that_overflows_is_named(&linear_last, "layers.1", "attn_norm", "wg", 34);
+    a_gate_that_overflows_is_named(&linear_last, "layers.1", "ffn_norm", "gate", 18);
     remove(path);
     return unit_done("test_hybrid");
 }

@@ -169,7 +169,7 @@ static void wrong_calls_are_named(void)
     krafla_session_free(NULL);
 }
 
-/* A norm of 1e38 in layer 1 makes the residual overflow; one of infinity at the end, the output. */
+/* A norm of 1e38 in layer 1 makes the residual overflow; one of 3e38 at the end, the output. */
 static void overflow_is_reported_and_leaves_the_prefix(const char *norm, float gain,
                                                        const char *where)
 {
@@ -282,6 +282,26 @@ static void what_cannot_be_computed_is_refused_by_name(void)
     expect_refused(&broken, "tensor layers.0.decay_rate: element 1 is -0.5", "expected 0 to");
 }
 
+/* One element that is no number could be lost where its vector is quantized. */
+static void vectors_that_are_not_finite_are_refused_by_name(void)
+{
+    static struct tiny_file broken;
+    static const char *const vectors[] = {
+        "layers.0.conv",           "layers.0.dt_bias",  "layers.0.decay_rate",
+        "layers.0.delta_norm",     "layers.2.bq",       "layers.2.k_norm",
+        "layers.3.attn_post_norm", "layers.3.ffn_norm", "out_norm",
+    };
+    static const float wrong[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
+        const float value = wrong[i % 3];
+        char what[64];
+        snprintf(what, sizeof what, "tensor %s: element 3 is ", vectors[i]);
+        tiny_build_as(&broken, 1, &tiny_hybrid);
+        memcpy(tiny_data(&broken, vectors[i]) + 3 * sizeof value, &value, sizeof value);
+        expect_refused(&broken, what, "expected");
+    }
+}
+
 static void wrong_model_options_are_named(void)
 {
     krafla_model_options o;
@@ -338,11 +358,12 @@ int main(void)
     a_model_tells_what_it_is();
     krafla_model_close(model);
     overflow_is_reported_and_leaves_the_prefix("layers.1.ffn_norm", 1e38f, "layer 1 computed");
-    overflow_is_reported_and_leaves_the_prefix("out_norm", INFINITY, "the output norm computed");
+    overflow_is_reported_and_leaves_the_prefix("out_norm", 3e38f, "the output norm computed");
     a_nan_out_of_attention_is_reported();
     for (int32_t kv = KRAFLA_KV_F32; kv <= KRAFLA_KV_Q8; kv++)
         no_logits_are_left_of_a_failed_sync(kv);
     what_cannot_be_computed_is_refused_by_name();
+    vectors_that_are_not_finite_are_refused_by_name();
     wrong_model_options_are_named();
     remove(path);
     return unit_done("test_session");

@@ -264,6 +264,19 @@ static inline uint8_t *tiny_data(struct tiny_file *f, const char *name)
     return f->data + strtoul(strstr(f->head, entry) + strlen(entry), NULL, 10);
 }
 
+/* All bytes of a matrix, its scales too, become 0, if there is one of this name. */
+static inline void tiny_zero(struct tiny_file *f, const char *name)
+{
+    char entry[128];
+    snprintf(entry, sizeof entry, "\"name\":\"%s\"", name);
+    const char *at = strstr(f->head, entry);
+    if (!at)
+        return;
+    while (*at != '{')
+        at--;
+    memset(tiny_data(f, name), 0, strtoul(at + strlen("{\"bytes\":"), NULL, 10));
+}
+
 /* Frame and all to path.  The header ends with the keys that depend on the data. */
 static int tiny_write(struct tiny_file *f, const char *path)
 {
