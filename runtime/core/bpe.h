@@ -2,7 +2,7 @@
  *
  * Always merges the pair of lowest rank, the leftmost of several, in
  * O(n log n) for a piece of n symbols.  What the symbols are at the start is
- * tokenizer.c's business.
+ * tokenizer_encode.c's business.
  * SPDX-License-Identifier: MIT */
 #ifndef KR_BPE_H
 #define KR_BPE_H

@@ -3,7 +3,8 @@
  *
  * After a successful open every id is below `size`, every offset inside the
  * text, and every merge joins two tokens of the BPE vocabulary to one that is
- * spelled like both and is not special.  How text becomes ids is tokenizer.c's.
+ * spelled like both and is not special.  How text becomes ids is
+ * tokenizer_encode.c's.
  * SPDX-License-Identifier: MIT */
 #ifndef KR_MLT_H
 #define KR_MLT_H

@@ -66,7 +66,7 @@ static void learn_cuts(krafla_tokenizer *t)
 
 /* Some tokenizers have the tokens that open and end a turn as ordinary added ones; a message that
  * spells one must not become it, so those of the file's own chat template are special. */
-bool kr_tokenizer_is_special(const krafla_tokenizer *t, int32_t id)
+static bool is_special(const krafla_tokenizer *t, int32_t id)
 {
     const uint8_t flags = t->mlt.flags[id];
     size_t bytes;
@@ -90,7 +90,7 @@ static bool index_added(krafla_tokenizer *t)
         if (!(token.flags & KR_TOKEN_ADDED))
             continue;
         token.text = kr_mlt_token(m, id, &token.bytes);
-        if (kr_tokenizer_is_special(t, id))
+        if (is_special(t, id))
             token.flags |= KR_TOKEN_SPECIAL;
         struct kr_added_set *set = token.flags & KR_TOKEN_NORMALIZED ? &t->normal : &t->raw;
         set->tokens[set->n++] = token;
@@ -107,7 +107,7 @@ static krafla_status index_whole(krafla_tokenizer *t, const char *path, krafla_e
     if (!kr_spellings_create(&t->whole, m))
         return kr_fail(err, KRAFLA_E_MEMORY, "%s: out of memory for %d tokens", path, (int)m->size);
     for (int32_t id = 0; id < m->size; id++) {
-        if ((m->flags[id] & KR_TOKEN_MODEL) && !kr_tokenizer_is_special(t, id) &&
+        if ((m->flags[id] & KR_TOKEN_MODEL) && !is_special(t, id) &&
             !kr_spellings_add(&t->whole, id))
             return kr_fail(err, KRAFLA_E_FORMAT,
                            "%s: the spellings of the tokens collide too often; convert it again",
@@ -190,7 +190,15 @@ int32_t krafla_tokenizer_is_special(const krafla_tokenizer *t, int32_t id)
 {
     if (id < 0 || id >= t->mlt.size)
         return 0;
-    return t->mlt.flags[id] == 0 || kr_tokenizer_is_special(t, id); /* 0: of a tokenizer.bin */
+    return t->mlt.flags[id] == 0 || is_special(t, id); /* 0: of a tokenizer.bin */
+}
+
+bool kr_tokenizer_has(const krafla_tokenizer *t, int32_t id)
+{
+    size_t bytes = 0;
+    if (id >= 0 && id < t->mlt.size)
+        kr_mlt_token(&t->mlt, id, &bytes);
+    return bytes > 0;
 }
 
 const char *krafla_tokenizer_chat(const krafla_tokenizer *t)

@@ -39,7 +39,8 @@ static inline bool kr_tokenizer_is_space(const krafla_tokenizer *t, const uint8_
     return n >= t->space_bytes && memcmp(s, t->space, t->space_bytes) == 0;
 }
 
-/* Whether there is a token of this id: a vocabulary may have holes. */
+/* tokenizer.c: whether there is a token of this id.  Any id may be asked; a vocabulary may have
+ * holes. */
 bool kr_tokenizer_has(const krafla_tokenizer *t, int32_t id);
 
 #endif

@@ -9,9 +9,6 @@
 
 #include "mlt.h"
 
-/* tokenizer.c: whether text becomes this token only where the caller asks for special ones. */
-bool kr_tokenizer_is_special(const krafla_tokenizer *t, int32_t id);
-
 /* A spelling to look for; text is borrowed. */
 struct kr_added {
     const uint8_t *text;

@@ -323,11 +323,3 @@ krafla_status krafla_tokenizer_encode(const krafla_tokenizer *t, const char *tex
         *n_ids = e.n;
     return st;
 }
-
-bool kr_tokenizer_has(const krafla_tokenizer *t, int32_t id)
-{
-    size_t bytes = 0;
-    if (id >= 0 && id < t->mlt.size)
-        kr_mlt_token(&t->mlt, id, &bytes);
-    return bytes > 0;
-}
