@@ -169,7 +169,8 @@ int32_t krafla_tokenizer_eos(const krafla_tokenizer *t); /* -1: none */
 const char *krafla_tokenizer_chat(const krafla_tokenizer *t);
 /* The token spelled exactly `text`, -1 if there is none. */
 int32_t krafla_tokenizer_find(const krafla_tokenizer *t, const char *text);
-/* 1 if text never becomes this token unless KRAFLA_ENCODE_SPECIAL asks for it, else 0. */
+/* 1 if text never becomes this token unless KRAFLA_ENCODE_SPECIAL asks for it, else 0, also for an
+ * id that does not exist. */
 int32_t krafla_tokenizer_is_special(const krafla_tokenizer *t, int32_t id);
 
 /* Encode text[0..bytes), any bytes, at most 511 MiB.  Writes min(*n_ids, cap) ids and sets *n_ids
@@ -260,8 +261,9 @@ void krafla_model_sampling(const krafla_model *m, krafla_sampler_options *o);
 krafla_status krafla_sampler_create(krafla_sampler **out, int32_t vocab,
                                     const krafla_sampler_options *o, krafla_error *err);
 void krafla_sampler_free(krafla_sampler *s);
-/* Choose the token that follows history[0..n), by logits[vocab].  A logit of -infinity is never
- * chosen; KRAFLA_E_NUMERIC if one is NaN or +infinity, or all are -infinity. */
+/* Choose the token that follows history[0..n), by logits[vocab]; history may be NULL if n is 0.  Its
+ * ids are 0 or more; those from vocab on are passed over.  A logit of -infinity is never chosen;
+ * KRAFLA_E_NUMERIC if one is NaN or +infinity, or all are -infinity.  *id is -1 on failure. */
 krafla_status krafla_sampler_next(krafla_sampler *s, const float *logits, const int32_t *history,
                                   size_t n, int32_t *id, krafla_error *err);
 

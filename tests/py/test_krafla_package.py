@@ -254,6 +254,7 @@ def test_text_round_trips(tmp_path: Path) -> None:
             pieces += tokenizer.decode_bytes([i], previous=previous)
             previous = i
         assert text.encode() == pieces
+        assert [tokenizer.is_special(i) for i in (*ids[:2], -1, VOCAB)] == [True] + [False] * 3
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,11 @@ class Tokenizer(Handle):
         with self._use() as t:
             return optional(library().krafla_tokenizer_find(t, c_string(spelling, "the token")))
 
+    def is_special(self, token: int) -> bool:
+        """Tell whether text never becomes this token unless encode is asked for special ones."""
+        with self._use() as t:
+            return bool(library().krafla_tokenizer_is_special(t, token))
+
     def encode(self, data: str | bytes, *, bos: bool = True, special: bool = False) -> list[int]:
         """Return the ids of a text; bos: begin with BOS if this tokenizer adds one.
 
