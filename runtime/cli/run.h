@@ -1,9 +1,10 @@
 /* run.h - the parts of ml_run: its options, its timeline of tokens, its three ways to run.
  *
  * ml_run.c reads the command line and opens everything, run_sampling.c the
- * sampler; run_timeline.c evaluates tokens and prints replies; run_chat.c and
- * run_logits.c are --chat and --dump-logits.  Functions that return int return
- * an exit code of args.h and have printed the error.
+ * sampler; run_timeline.c evaluates tokens and prints replies; run_chat.c,
+ * run_logits.c and run_show.c are --chat, --dump-logits and --show-prompt.
+ * Functions that return int return an exit code of args.h and have printed the
+ * error.
  * SPDX-License-Identifier: MIT */
 #ifndef RUN_H
 #define RUN_H

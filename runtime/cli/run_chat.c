@@ -179,8 +179,7 @@ int run_chat(struct run *r)
     const char *name = template_name(r);
     if (!*name) {
         fputs("error: neither the tokenizer nor the model names a chat template: they have none, "
-              "or one "
-              "that is not among these; pass the nearest with --chat:",
+              "or one that is not among these; pass the nearest with --chat:",
               stderr);
         for (size_t i = 0; krafla_chat_name(i); i++)
             fprintf(stderr, "%s %s", i ? "," : "", krafla_chat_name(i));
