@@ -196,7 +196,7 @@ def test_runs_of_spaces_are_spelled_as_in_tokenizer_json(tmp_path: Path) -> None
         ({"tokens": ["a", "a"], "token_type": [1, 1]}, 'tokens 0 and 1 are both "a"'),
         ({"tokens": ["\u4e2d"], "token_type": [1]}, "is not spelled in bytes"),
         ({"tokens": ["a" * 2000], "token_type": [1], "merges": ["a a"]}, "more than 1024 bytes"),
-        ({"token_type": [1]}, "token_type: expected 711 numbers, found 1"),
+        ({"token_type": [1]}, "token_type: expected 711 finite numbers, found 1"),
         ({"token_type": [9] * 711}, "token_type: 9 of token 0 is unknown"),
         ({"merges": ["a"]}, 'merge "a" is not supported'),
         ({"merges": ["a \u0120nothing"]}, "is not in the vocabulary"),
@@ -218,6 +218,31 @@ def test_what_would_encode_otherwise_is_refused_by_name(
     assert named in line
     assert line.startswith(f"{tmp_path / 'm.gguf'}: ")
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("scores", None, "scores: expected 914 finite numbers, found 0"),
+        ("scores", [-1.0] * 913, "scores: expected 914 finite numbers, found 913"),
+        ("scores", ["1"] * 914, "scores: expected 914 finite numbers, found 0"),
+        ("scores", [float("nan")] * 914, "scores: expected 914 finite numbers, found 0"),
+        ("token_type", None, "token_type: expected 914 finite numbers, found 0"),
+        ("token_type", "1", "token_type: expected 914 finite numbers, found 0"),
+    ],
+    ids=["absent", "short", "texts", "nan", "no-types", "type-text"],
+)
+def test_numbers_of_tokens_that_are_missing_or_none_are_refused(
+    tmp_path: Path, key: str, value: Any, named: str
+) -> None:
+    """All 0, they would give other merges and no added tokens."""
+    fields = fields_of(tokenizer_json("llama"), "default")
+    del fields[KEY + key]
+    if value is not None:
+        fields[KEY + key] = value
+    with pytest.raises(CheckpointError) as caught:
+        gguf_tokenizer.read(written(tmp_path / "m.gguf", fields), None)
+    assert named in str(caught.value)
 
 
 def test_a_model_with_an_unknown_tokenizer_is_converted_without_it(

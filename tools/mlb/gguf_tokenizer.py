@@ -78,7 +78,7 @@ class Vocabulary:
         self.tokens: list[str] = self.get("tokens", list, [])
         if not self.tokens or not all(isinstance(token, str) for token in self.tokens):
             raise TokenizerError("tokenizer.ggml.tokens is no list of strings")
-        self.types = self.numbers("token_type", NORMAL)
+        self.types = self.numbers("token_type")
         for i, kind in enumerate(self.types):
             if kind not in TYPES:
                 raise TokenizerError(f"tokenizer.ggml.token_type: {kind} of token {i} is unknown")
@@ -102,15 +102,13 @@ class Vocabulary:
             raise self.fail(key, str(value)[:100], f"a value of type {kind.__name__}")
         return value
 
-    def numbers(self, key: str, default: int) -> list[Any]:
+    def numbers(self, key: str) -> list[Any]:
         """A number for each token."""
-        values = self.fields.get(f"tokenizer.ggml.{key}", [])
-        found: list[Any] = values.tolist() if isinstance(values, np.ndarray) else []
-        if not found:
-            return [default] * len(self.tokens)
+        values = self.fields.get(f"tokenizer.ggml.{key}")
+        found = values[np.isfinite(values)] if isinstance(values, np.ndarray) else np.empty(0)
         if len(found) != len(self.tokens):
-            raise self.fail(key, len(found), f"{len(self.tokens)} numbers")
-        return found
+            raise self.fail(key, len(found), f"{len(self.tokens)} finite numbers")
+        return found.tolist()
 
     def id(self, key: str) -> int | None:
         """The id of BOS, EOS and the like."""
@@ -196,7 +194,7 @@ def _spm_json(vocab: Vocabulary) -> Json:
         raise vocab.fail("pre", vocab.get("pre", str, ""), "default")
     prefix = vocab.get("add_space_prefix", bool, default=True)
     spellings = _spellings(vocab)
-    merges = merges_of_scores(spellings, vocab.types, vocab.numbers("scores", 0))
+    merges = merges_of_scores(spellings, vocab.types, vocab.numbers("scores"))
     return {
         **spm_parts(prefix=prefix),
         "post_processor": _bos_template(vocab, default=True),
