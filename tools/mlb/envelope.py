@@ -265,10 +265,10 @@ def _check_sizes(path: Path, header: Mapping[str, Any], offset: int, size: int) 
         raise FormatError(f"{path}: {size - promised} bytes after the end of the data; {AGAIN}")
 
 
-def shown(value: object) -> str:
-    """Return the value as it may appear in a message: JSON, at most 40 characters."""
+def shown(value: object, most: int = 40) -> str:
+    """Return the value as it may appear in a message: JSON, at most so many characters of it."""
     text = json.dumps(value, default=_text_of)
-    return text if len(text) <= 40 else text[:40] + "..."
+    return text if len(text) <= most else text[:most] + "..."
 
 
 def _text_of(value: object) -> str:

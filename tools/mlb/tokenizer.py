@@ -199,9 +199,8 @@ def _model_token(spelling: str, kind: str, vocab: Mapping[str, int]) -> Token:
     return _spm_token(spelling, vocab) if kind == "bpe_spm" else _byte_token(spelling)
 
 
-def _tokens(root: Json, vocab: Mapping[str, int], pipeline: Pipeline) -> list[Token]:
+def _tokens(added: Mapping[int, Json], vocab: Mapping[str, int], pipeline: Pipeline) -> list[Token]:
     """The tokens by id; an id that nothing has is an empty token without flags."""
-    added = _added(root)
     size = max([*vocab.values(), *added, 0]) + 1
     if size > MAX_TOKENS or size > 2 * (len(vocab) + len(added)):
         raise TokenizerError(f"{size} token ids; at most {MAX_TOKENS}, and at least half in use")
@@ -341,14 +340,14 @@ def from_json(root: Json, beside: Beside, provenance: Mapping[str, str]) -> Toke
     if not isinstance(vocab, dict) or not all(type(i) is int for i in vocab.values()):
         raise TokenizerError("model: vocab is no object of ids")
     pipeline = pipeline_of(root, model)
-    tokens = _tokens(root, vocab, pipeline)
+    added = _added(root)
+    tokens = _tokens(added, vocab, pipeline)
     have = sum(1 for t in tokens if t.flags & BYTE)
     if pipeline.kind == "bpe_spm" and have != 256:
         raise TokenizerError(f"byte_fallback with {have} of 256 byte tokens is not supported")
     if pipeline.kind == "bpe_byte" and have != 256 and model.get("unk_token"):
         raise refusal(f"unk_token with {have} of 256 byte tokens:", model["unk_token"])
 
-    added = _added(root)
     _check_added_ids(added, vocab)
     ids = vocab | {t["content"]: i for i, t in added.items()}
     added_bos = post_processor_bos(root)

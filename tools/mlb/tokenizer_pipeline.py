@@ -10,8 +10,9 @@ name.
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING, Any
+
+from mlb import envelope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,9 +45,8 @@ class Pipeline:
 
 
 def shown(value: object) -> str:
-    """A value for a message, not too long."""
-    text = json.dumps(value)
-    return text if len(text) <= 200 else text[:200] + "..."
+    """A value for a message, not longer than an expression that splits text."""
+    return envelope.shown(value, 200)
 
 
 def refusal(what: str, value: object) -> TokenizerError:
