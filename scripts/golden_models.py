@@ -159,6 +159,15 @@ LLAMAS = (
         },
     ),
 )
+QWEN_VISION: Values = {
+    "depth": 1,
+    "hidden_size": 8,
+    "intermediate_size": 8,
+    "num_heads": 1,
+    "out_hidden_size": 32,
+    "patch_size": 2,
+    "num_position_embeddings": 4,
+}
 QWENS = (
     Golden(
         "qwen2",
@@ -233,18 +242,7 @@ QWENS = (
         "Qwen3_5ForConditionalGeneration",
         "bfloat16",
         13,
-        {
-            "tie_word_embeddings": True,
-            "vision_config": {
-                "depth": 1,
-                "hidden_size": 8,
-                "intermediate_size": 8,
-                "num_heads": 1,
-                "out_hidden_size": 32,
-                "patch_size": 2,
-                "num_position_embeddings": 4,
-            },
-        },
+        {"tie_word_embeddings": True, "vision_config": QWEN_VISION},
         {
             **SMALL,
             **sizes(32, 32, 4, (4, 2), 16),
@@ -267,18 +265,7 @@ QWENS = (
         "Qwen3_5ForConditionalGeneration",
         "float16",
         14,
-        {
-            "tie_word_embeddings": False,
-            "vision_config": {
-                "depth": 1,
-                "hidden_size": 8,
-                "intermediate_size": 8,
-                "num_heads": 1,
-                "out_hidden_size": 32,
-                "patch_size": 2,
-                "num_position_embeddings": 4,
-            },
-        },
+        {"tie_word_embeddings": False, "vision_config": QWEN_VISION},
         {
             **SMALL,
             **sizes(32, 32, 3, (2, 2), 16),
@@ -323,7 +310,7 @@ QWENS = (
         },
     ),
 )
-SMALL_VISION: Values = {
+GEMMA_VISION: Values = {
     "hidden_size": 8,
     "intermediate_size": 8,
     "num_hidden_layers": 1,
@@ -402,7 +389,7 @@ GEMMAS = (
         "Gemma3ForConditionalGeneration",
         "bfloat16",
         19,
-        {"mm_tokens_per_image": 1, "vision_config": SMALL_VISION},
+        {"mm_tokens_per_image": 1, "vision_config": GEMMA_VISION},
         {
             **SMALL,
             **sizes(32, 32, 6, (4, 2), 16),
@@ -418,7 +405,7 @@ GEMMAS = (
         20,
         {
             "mm_tokens_per_image": 1,
-            "vision_config": SMALL_VISION,
+            "vision_config": GEMMA_VISION,
             "tie_word_embeddings": False,
         },
         {

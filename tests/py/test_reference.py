@@ -147,7 +147,7 @@ MATTERS = {  # what the golden models are there for; without it they would compu
     "smollm3-no-rope": ("smollm3", {"no_rope_layers": [1, 1, 1, 1, 1]}),
     "smollm3-window": ("smollm3_local", {"sliding_window": 14}),
     "qwen3_5-rotary": ("qwen3_5", text(rope_parameters={"partial_rotary_factor": 0.5})),
-    "qwen3_5-layer-types": ("qwen3_5_text", rope(rope_theta=20000.0)),
+    "qwen3_5-base": ("qwen3_5_text", rope(rope_theta=20000.0)),
     "gemma2-scores": ("gemma2", {"attn_logit_softcapping": None}),
     "gemma2-logits": ("gemma2", {"final_logit_softcapping": 4.0}),
     "gemma2-window": ("gemma2", {"sliding_window": 8}),
