@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The C reader against the hostile corpus: the same verdicts as the Python reader, and no harm.
 
-.venv/bin/python -m pytest tests/e2e/test_hostile_c.py
+    KRAFLA_BUILD=build/scalar .venv/bin/python -m pytest tests/e2e/test_hostile_c.py
+
+The reader is the same code in every build of an architecture: the scalar one and that of the
+sanitizers read the whole corpus, others a part of it.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from tests.conftest import Krafla, NotRun
 
 BATCH = 2000  # files per run of the reader
+EVERY = 11  # of the corpus, where the reader is that of another build
 # What happens to files on their way: here both readers use the same words.
 SAME_WORDS = re.compile("llama-(foreign|truncated|trailing|magic|version|min-version|sparse)-")
 
@@ -47,11 +51,18 @@ def python_verdict(path: Path) -> str:
     return f"{path.name}: ok"
 
 
-def test_both_readers_agree_on_every_hostile_file(
-    krafla: Krafla, directory: Path, emulator: list[str]
+@pytest.fixture
+def cases(build_dir: Path) -> Iterator[hostile_base.Case]:
+    """Return the part of the corpus that this build reads."""
+    name, *more = build_dir.name.split("-")
+    whole = name == "scalar" or "asan" in more
+    return itertools.islice(hostile.cases(), 0, None, 1 if whole else EVERY)
+
+
+def test_both_readers_agree_on_hostile_files(
+    krafla: Krafla, directory: Path, emulator: list[str], cases: Iterator[hostile_base.Case]
 ) -> None:
     native = not emulator  # a 32-bit guest refuses 5 GiB for their size alone
-    cases = hostile.cases()
     wrong = []
     while batch := list(itertools.islice(cases, BATCH)):
         paths = [case.write(directory) for case in batch]

@@ -23,7 +23,7 @@ import gen_random
 import make_golden
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tests.conftest import Krafla, NotRun
 
@@ -45,12 +45,14 @@ def logits_hash(
 
 
 def every_way(*, few: bool) -> list[tuple[str, ...]]:
-    """Return the options of every run, the two with a pack cache in order; few: for an emulator."""
-    numbers = (THREADS[::2], BATCHES[1:]) if few else (THREADS, BATCHES)
-    return [
-        ("-t", threads, "--batch", batch, *kept)
-        for kept, threads, batch in itertools.product(KEPT, *numbers)
-    ]
+    """Return the options of every run, the two with a pack cache in order.
+
+    few: for an emulator, each of them once; how threads and batches meet is no matter of kernels.
+    """
+    ways: Iterable[tuple[tuple[str, ...], str, str]] = itertools.product(KEPT, THREADS, BATCHES)
+    if few:
+        ways = zip(KEPT, THREADS, (*BATCHES, BATCHES[-1]), strict=True)
+    return [("-t", threads, "--batch", batch, *kept) for kept, threads, batch in ways]
 
 
 def tokens_of(name: str) -> list[int]:
