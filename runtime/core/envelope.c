@@ -44,7 +44,7 @@ static const struct sign {
     }
     SIGN("version https://git-lfs", "a Git LFS pointer",
          "run 'git lfs pull' or download the file itself"),
-    SIGN("GGUF", "a GGUF file", CONVERT),
+    SIGN("GGUF", "a GGUF file", "convert it with tools/convert.py gguf"),
     SIGN("MLB1", "a file of Krafla's first format",
          "convert the checkpoint again with tools/convert.py"),
     SIGN("PK\x03\x04", "a zip archive or a PyTorch checkpoint", "unpack it, or " CONVERT),

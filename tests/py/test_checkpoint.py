@@ -21,6 +21,7 @@ from mlb.checkpoint import (
     open_safetensors,
     read_header,
     read_json,
+    read_text,
 )
 
 GOLDEN = Path(__file__).resolve().parent.parent / "data" / "golden"
@@ -223,6 +224,18 @@ def test_a_file_in_the_place_of_a_directory_is_named(tmp_path: Path) -> None:
     simple(tmp_path / "model.safetensors", "x")
     with pytest.raises(CheckpointError, match="not a directory: pass the one that holds config"):
         open_safetensors(tmp_path / "model.safetensors")
+
+
+def test_a_directory_or_a_large_other_file_in_the_place_of_a_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is a directory: name the file in it"):
+        read_text(tmp_path)
+    path = tmp_path / "m.gguf"
+    path.write_bytes(b"GGUF\3\0\0\0" + bytes(100))
+    with pytest.raises(CheckpointError, match="is a GGUF file: convert it with"):
+        read_text(path, cap=64)
+    path.write_bytes(b"what it is, nobody knows" + bytes(100))
+    with pytest.raises(CheckpointError, match="larger than 64 bytes: this is another file"):
+        read_text(path, cap=64)
 
 
 TWO = {"x": tensor("F32", [2], 0, 8), "y": tensor("F32", [2], 8, 16)}

@@ -62,7 +62,7 @@ FOREIGN = {
     "html-bom": "is an HTML or XML page; download the file itself, not the page about it",
     "xml": "is an HTML or XML page; download the file itself, not the page about it",
     "lfs": "is a Git LFS pointer; run 'git lfs pull' or download the file itself",
-    "gguf": "is a GGUF file; convert the checkpoint with tools/convert.py",
+    "gguf": "is a GGUF file; convert it with tools/convert.py gguf",
     "safetensors": "is a safetensors checkpoint; convert the checkpoint with tools/convert.py",
     "first-format": "is a file of Krafla's first format; convert the checkpoint again with "
     "tools/convert.py",

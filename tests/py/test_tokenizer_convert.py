@@ -192,6 +192,16 @@ def test_broken_json_is_an_error_and_no_traceback(
     assert capsys.readouterr().err.startswith("error: ")
 
 
+def test_a_gguf_file_in_the_place_of_tokenizer_json_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "m.gguf"
+    source.write_bytes(b"GGUF\3\0\0\0" + bytes(100))
+    assert convert_tokenizer.main([str(source), str(tmp_path / "out.mlt")]) == 1
+    remedy = "is a GGUF file: convert it with 'tools/convert.py gguf'"
+    assert capsys.readouterr().err == f"error: {source}: {remedy}\n"
+
+
 ODD: tuple[object, ...] = (None, True, -1, 10**30, "\ud800", "a\nb", [], ["x", "y"], {"": 0})
 
 

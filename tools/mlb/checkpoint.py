@@ -122,6 +122,8 @@ def strict_json(text: bytes, where: Path) -> dict[str, Any]:
 def file_size(path: Path) -> int:
     """Return the size of a regular file; a pipe would be waited for, a device has no end."""
     info = path.stat()
+    if stat.S_ISDIR(info.st_mode):
+        raise CheckpointError(f"{path}: is a directory: name the file in it")
     if not stat.S_ISREG(info.st_mode):
         raise CheckpointError(f"{path}: is not a regular file: copy the file itself there")
     return info.st_size
@@ -136,13 +138,18 @@ def read_text(path: Path, cap: int = CONFIG_CAP) -> bytes:
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}") from None
     if len(text) > cap:
+        refuse_foreign(path, text[:HEAD_BYTES], path.stat().st_size)
         raise CheckpointError(f"{path}: larger than {cap} bytes: this is another file")
     return text
 
 
 def read_json(path: Path, cap: int = CONFIG_CAP) -> dict[str, Any]:
     """Read a JSON file of at most `cap` bytes (config.json and the like) strictly."""
-    text = read_text(path, cap)
+    return json_of_file(read_text(path, cap), path)
+
+
+def json_of_file(text: bytes, path: Path) -> dict[str, Any]:
+    """Return the object in a file's text; what is no object is named if its beginning tells."""
     if not text.lstrip().startswith(b"{"):
         refuse_foreign(path, text[:HEAD_BYTES], len(text))
     return strict_json(text, path)

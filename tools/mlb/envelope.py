@@ -62,7 +62,7 @@ SIGNS: tuple[tuple[bytes, str, str], ...] = (
         "a Git LFS pointer",
         "run 'git lfs pull' or download the file itself",
     ),
-    (b"GGUF", "a GGUF file", CONVERT),
+    (b"GGUF", "a GGUF file", "convert it with tools/convert.py gguf"),
     (
         b"MLB1",
         "a file of Krafla's first format",

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlb import VERSION, chat, envelope
-from mlb.checkpoint import read_json, read_text, strict_json
+from mlb.checkpoint import json_of_file, read_json, read_text
 from mlb.tokenizer_pipeline import (
     FLAG,
     SPACE,
@@ -382,7 +382,7 @@ def read(path: Path, chat_name: str | None = None) -> Tokenizer:
         "tokenizer_json_sha256": hashlib.sha256(text).hexdigest(),
         "tokenizers": COMPARED_WITH,
     }
-    found = from_json(strict_json(text, path), beside, provenance)
+    found = from_json(json_of_file(text, path), beside, provenance)
     if chat_name:
         return dataclasses.replace(found, chat=chat_name)
     template = chat.recognise_beside(path.parent)
