@@ -232,7 +232,12 @@ def self_check(job: Job, written: Path) -> None:
     ours = forward(model.arch, FileWeights(model), tokens, Float(), layers=layers, vocab=vocab)
     largest = float(np.abs(theirs).max())
     error = float(np.abs(ours - theirs).max())
-    if not math.isfinite(largest) or not error <= CHECK_BOUND * largest:
+    if not math.isfinite(largest):
+        raise FormatError(
+            f"{job.source}: self-check failed: the first layers compute NaN or infinity: "
+            "the weights are damaged"
+        )
+    if not error <= CHECK_BOUND * largest:
         raise FormatError(
             f"{job.source}: self-check failed: logits of the written file differ by {error:g} of "
             f"{largest:g} from the checkpoint's: please report this model"
@@ -439,10 +444,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     target: Path = args.out
     try:
-        job = JOBS[args.kind](args)
-        started = time.monotonic()
-        convert(job, args.out)
-        seconds = time.monotonic() - started
+        with np.errstate(all="ignore"):  # what is no finite number is looked for and named
+            job = JOBS[args.kind](args)
+            started = time.monotonic()
+            convert(job, args.out)
+            seconds = time.monotonic() - started
         if job.tokenizer is not None:
             target = args.tokenizer
             tokenizer.write(target, job.tokenizer)

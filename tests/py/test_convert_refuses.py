@@ -63,8 +63,9 @@ from mlb.format import read_model
         ({"head_dim": 7}, "head_dim 7: expected an even number"),
         ({"max_position_embeddings": 1 << 30}, "max_position_embeddings: expected a positive"),
         ({"num_hidden_layers": (1 << 31) - 1}, "num_hidden_layers: expected a positive integer up"),
-        ({"rope_theta": 10**400}, "rope_theta: expected a number above 0, at most 1e"),
+        ({"rope_theta": 10**400}, "rope_theta: expected a number above 0"),
         ({"rope_theta": 0.5}, "RoPE base: expected more than 1, found 0.5"),
+        ({"rms_norm_eps": 1e-30}, r"rms_norm_eps: .* \(1e-22 to 1e\+37\), found 1e-30"),
         ({"hidden_act": "x" * 100000}, r"^.{,1010} is not supported$"),
     ],
 )
@@ -82,6 +83,8 @@ def test_what_would_compute_something_else_is_refused_by_name(
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
+        ({"final_logit_softcapping": 1e-30}, "final_logit_softcapping: expected a number above 0"),
+        ({"query_pre_attn_scalar": 1e-320}, "query_pre_attn_scalar: expected a number above 0"),
         ({"final_logit_softcapping": -30.0}, "final_logit_softcapping: expected a number above 0"),
         ({"use_bidirectional_attention": True}, "use_bidirectional_attention = True"),
         ({"layer_types": ["full_attention"]}, "layer_types: expected 4 of"),
@@ -133,6 +136,19 @@ def test_weights_that_are_not_numbers_are_counted_in_their_tensor(
         f"tensor '{name}': 2 of {weights.size} weights are NaN or infinite, the first in row {row}:"
         in refused(directory, tmp_path / "m.mlb", capsys)
     )
+
+
+@pytest.mark.parametrize("name", ["input_layernorm", "post_attention_layernorm"])
+def test_weights_with_which_nothing_is_finite_are_refused_in_one_line(
+    tmp_path: Path, changed: Callable[..., Path], capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    directory = changed()
+    tensors = load(directory)
+    weights = f"model.layers.0.{name}.weight"
+    tensors[weights] = np.full_like(tensors[weights], 3e38)
+    save(directory, tensors)
+    line = refused(directory, tmp_path / "m.mlb", capsys)
+    assert "self-check failed: the first layers compute NaN or infinity" in line
 
 
 def test_a_missing_directory_or_configuration_is_named(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from mlb import quant
 from mlb.checkpoint import Checkpoint, CheckpointError
-from mlb.shape import MAX_VOCAB, MAX_WIDTH, MOST, Arch, expected_tensors
+from mlb.shape import LEAST, MAX_VOCAB, MAX_WIDTH, MOST, Arch, expected_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,10 +115,10 @@ class Config:
         return value
 
     def number(self, key: str, default: Any = _REQUIRED) -> float:
-        """A number above zero that float32 can hold."""
+        """A number above zero that a file's header can hold."""
         value = self.get(key, default)
-        if type(value) not in (int, float) or not 0 < value <= MOST:
-            raise self.fail(key, f"a number above 0, at most {MOST:g}")
+        if type(value) not in (int, float) or not LEAST <= value <= MOST:
+            raise self.fail(key, f"a number above 0 ({LEAST:g} to {MOST:g})")
         return float(value)
 
     def amount(self, key: str, default: float) -> float:
