@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer as Library
 
-from krafla import Tokenizer
+from krafla import KraflaError, Tokenizer
 from krafla._select import check, ffi, library
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--text", type=Path, default=TEXT, help="what is encoded, UTF-8")
     args = parser.parse_args(argv)
     try:
+        library()
         text = args.text.read_text(encoding="utf-8")
         text *= -(-BYTES // max(1, len(text.encode())))
         size = len(text.encode())
@@ -131,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 source, mlt = directory / "tokenizer.json", Path(work) / "tokenizer.mlt"
                 convert(source, mlt)
                 print(row(directory.name, measure(source, mlt, text), size), flush=True)
-    except (BenchError, OSError, UnicodeDecodeError) as e:
+    except (BenchError, KraflaError, OSError, UnicodeDecodeError) as e:
         print(f"error: {e}", file=sys.stderr)
         return 1
     return 0
