@@ -464,7 +464,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     size = args.out.stat().st_size
     print(f"{args.out}: {size / (1 << 20):.1f} MiB in {seconds:.1f} s, self-check passed")
     if job.tokenizer is not None:
-        print(f"{args.tokenizer}: {len(job.tokenizer.tokens)} tokens, chat {job.chat}")
+        print(f"{args.tokenizer}: {job.tokenizer.summary()}")
     return 0
 
 

@@ -49,11 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     for warning in result.warnings:
         print(f"warning: {one_line(f'{args.source}: {warning}')}", file=sys.stderr)
-    print(
-        f"{args.output}: {result.pipeline.kind}, {len(result.tokens)} tokens, "
-        f"{len(result.merges)} merges, bos {result.bos}{' (added)' if result.add_bos else ''}, "
-        f"eos {result.eos}, chat {result.chat or 'not recognised'}"
-    )
+    print(f"{args.output}: {result.summary()}")
     return 0
 
 

@@ -202,6 +202,21 @@ def test_a_gguf_file_in_the_place_of_tokenizer_json_is_named(
     assert capsys.readouterr().err == f"error: {source}: {remedy}\n"
 
 
+def test_the_last_line_says_what_there_is_and_what_there_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "tokenizer.json", tmp_path / "out.mlt"
+    source.write_bytes((DATA / "gpt2.json").read_bytes())
+    assert convert_tokenizer.main([str(source), str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert re.fullmatch(
+        rf"{out}: bpe_byte, \d+ tokens, \d+ merges, bos none, eos none, chat none\n", printed
+    )
+    (tmp_path / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
+    assert convert_tokenizer.main([str(source), str(out), "--chat", "chatml"]) == 0
+    assert re.search(r"bos none, eos \d+, chat chatml\n", capsys.readouterr().out)
+
+
 ODD: tuple[object, ...] = (None, True, -1, 10**30, "\ud800", "a\nb", [], ["x", "y"], {"": 0})
 
 

@@ -76,6 +76,17 @@ class Tokenizer:
     provenance: Mapping[str, str | int | None]
     warnings: tuple[str, ...] = ()  # what a user should know; not part of the file
 
+    def summary(self) -> str:
+        """What the converters print when the file is written."""
+        named = {"bos": self.bos, "eos": self.eos, "chat": self.chat}
+        bos, eos, chat_name = (
+            f"{name} {'none' if value is None else value}" for name, value in named.items()
+        )
+        return (
+            f"{self.pipeline.kind}, {len(self.tokens)} tokens, {len(self.merges)} merges, "
+            f"{bos}{' (added)' if self.add_bos else ''}, {eos}, {chat_name}"
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Beside:
