@@ -17,7 +17,7 @@ import pytest
 
 import convert
 from mlb import gguf_tokenizer, quant, tokenizer
-from mlb.format import Model, read_model
+from mlb.format import read_model
 from mlb.gguf import Gguf, read_gguf
 from mlb.gguf_model import open_gguf
 
@@ -42,7 +42,7 @@ class Real:
     file: Gguf = dataclasses.field(repr=False)
 
 
-@pytest.fixture(params=PROMPTS)
+@pytest.fixture(scope="module", params=PROMPTS)
 def real(request: pytest.FixtureRequest, models_dir: Path, not_run: NotRun) -> Real:
     directory = models_dir / request.param
     path = models_dir / f"{request.param}.gguf"
@@ -51,10 +51,13 @@ def real(request: pytest.FixtureRequest, models_dir: Path, not_run: NotRun) -> R
     return Real(path, directory, read_gguf(path))
 
 
-def converted(source: Path, out: Path, *options: str) -> Model:
-    kind = "gguf" if source.is_file() else "hf"
-    assert convert.main([kind, str(source), str(out), *options]) == 0
-    return read_model(out)
+@pytest.fixture(scope="module")
+def made(real: Real, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model that the converter makes of the file; its tokenizer is beside it."""
+    out = tmp_path_factory.mktemp("made") / "m.mlb"
+    tok = str(out.with_suffix(".mlt"))
+    assert convert.main(["gguf", str(real.path), str(out), "--tokenizer", tok]) == 0
+    return out
 
 
 def test_every_value_is_that_of_the_gguf_package(real: Real) -> None:
@@ -71,10 +74,10 @@ def test_every_value_is_that_of_the_gguf_package(real: Real) -> None:
             assert np.array_equal(got, want), theirs.name
 
 
-def test_the_model_is_that_of_its_checkpoint(real: Real, tmp_path: Path) -> None:
-    options = ("--wtype", "q8")
-    ours = converted(real.path, tmp_path / "gguf.mlb", *options)
-    theirs = converted(real.directory, tmp_path / "hf.mlb", *options)
+def test_the_model_is_that_of_its_checkpoint(real: Real, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "hf.mlb"
+    assert convert.main(["hf", str(real.directory), str(out), "--wtype", "q8"]) == 0
+    ours, theirs = read_model(made), read_model(out)
     assert ours.arch == theirs.arch
     plan, checkpoint = open_gguf(real.file)
     kept = 0
@@ -104,10 +107,9 @@ def test_the_tokenizer_is_that_of_its_tokenizer_json(real: Real) -> None:
     assert [a.text for a, _ in pairs] == [b.text for _, b in pairs]
 
 
-def test_it_runs(real: Real, tmp_path: Path, krafla: Krafla) -> None:
+def test_it_runs(real: Real, made: Path, krafla: Krafla) -> None:
     prompt, answer = PROMPTS[real.directory.name]
-    out, tok = tmp_path / "m.mlb", tmp_path / "m.mlt"
-    converted(real.path, out, "--tokenizer", str(tok))
-    found = krafla("ml_run", out, "-z", tok, "-i", prompt, "-n", "24")
+    tok = made.with_suffix(".mlt")
+    found = krafla("ml_run", made, "-z", tok, "-i", prompt, "-n", "24")
     assert found.returncode == 0, found.stderr
     assert f"{prompt}{answer}".encode() in found.stdout
