@@ -30,7 +30,16 @@ import numpy as np
 
 from mlb import arch, gguf_tokenizer, quant, tokenizer
 from mlb.arch import llama2c
-from mlb.arch.common import Config, Plan, check_tensors, check_tied, left_out, load, load_blocks
+from mlb.arch.common import (
+    SLICE,
+    Config,
+    Plan,
+    check_tensors,
+    check_tied,
+    left_out,
+    load,
+    load_blocks,
+)
 from mlb.chat import Recognised, recognise_beside
 from mlb.chat_templates import NAMES as CHATS
 from mlb.checkpoint import (
@@ -75,7 +84,6 @@ CLASS_OF = {
     "up": "up",
     "down": "down",
 }
-SLICE = 1 << 21  # weights that are in memory as float32 at once, or one head's rows
 CHECK_TOKENS = 4
 CHECK_VOCAB = 4096
 CHECK_BOUND = 1e-3  # of the largest logit; the two sides differ only in the order of sums

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlb.arch.common import MAX_LAYERS, Config
+from mlb.arch.common import FULL, MAX_LAYERS, SLIDING, Config
+from mlb.arch.qwen3_5 import LINEAR
 from mlb.checkpoint import CheckpointError
 from mlb.shape import MAX_VOCAB
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-LOCAL, FULL, LINEAR = "sliding_attention", "full_attention", "linear_attention"
 ROPE_FACTORS = "rope_freqs.weight"  # divisors of the frequencies: what llama3's scaling comes to
 
 # Our name of a layer's tensor -> the file's, below blk.N.
@@ -151,7 +151,7 @@ def _gemma(meta: Config, common: Json, every: int, largest: int) -> Json:
         "hidden_activation": "gelu_pytorch_tanh",
         "query_pre_attn_scalar": width,
         "sliding_window": window,
-        "layer_types": [LOCAL if window and item else FULL for item in local],
+        "layer_types": [SLIDING if window and item else FULL for item in local],
         "final_logit_softcapping": meta.get("final_logit_softcapping", None),
     }
 

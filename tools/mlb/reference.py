@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlb import quant, reference_exact
-from mlb.arch.common import Plan, Source, load, load_blocks
+from mlb.arch.common import SLICE, Plan, Source, load, load_blocks
 from mlb.envelope import FormatError
 from mlb.format import Model, read_model
 from mlb.reference_exact import delta_gates, visible
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
-SLICE = 1 << 21  # weights of a matrix that are handled at once
 L2_EPS = 1e-6  # of a linear layer's queries and keys
 
 
