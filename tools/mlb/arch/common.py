@@ -64,7 +64,7 @@ HARMLESS = frozenset(
         "use_cache",
     ]
 )
-SLICE = 1 << 21  # weights looked at at once
+SLICE = 1 << 21  # weights that are in memory as float32 at once, or one head's rows
 MAX_LAYERS = 4096  # far more than any model has: a plan for more would take its time and memory
 NAMES_COMPARED = 10000  # with the name of a missing tensor
 _REQUIRED = object()
