@@ -147,6 +147,18 @@ def test_a_hostile_template_is_told_in_one_line(what: str, monkeypatch: pytest.M
     assert len(found.note) < 400
 
 
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("text without end", "it writes without end"),
+        ("a text larger than memory", "it needs more memory than a template may"),
+    ],
+)
+def test_output_and_memory_of_a_template_are_limited(what: str, words: str) -> None:
+    """Before its time is over, which on a busy machine is long."""
+    assert words in chat.recognise(HOSTILE[what], {}).note
+
+
 def test_a_template_that_is_too_long_is_not_run() -> None:
     found = chat.recognise(" " * (chat.MAX_TEMPLATE + 1), {})
     assert "1048577 characters, at most 1048576 are read" in found.note
