@@ -30,16 +30,8 @@ import numpy as np
 
 from mlb import arch, gguf_tokenizer, quant, tokenizer
 from mlb.arch import llama2c
-from mlb.arch.common import (
-    SLICE,
-    Config,
-    Plan,
-    check_tensors,
-    check_tied,
-    left_out,
-    load,
-    load_blocks,
-)
+from mlb.arch.common import SLICE, Plan, check_tensors, check_tied, left_out, load, load_blocks
+from mlb.arch.config import Config
 from mlb.chat import Recognised, recognise_beside
 from mlb.chat_templates import NAMES as CHATS
 from mlb.checkpoint import (

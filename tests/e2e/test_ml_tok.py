@@ -94,7 +94,6 @@ def test_a_llama2c_file_is_read_as_it_is(krafla: Krafla, tmp_path: Path) -> None
 
 
 def test_text_is_normalized_where_the_tokenizer_says_so(krafla: Krafla, qwen: Path) -> None:
-    text = "r\u00e9sum\u00e9 \uac01".encode()
     text, apart = "r\u00e9sum\u00e9 \uac01", "re\u0301sume\u0301 \u1100\u1161\u11a8"
     composed = krafla("ml_tok", qwen, input=text.encode()).stdout
     assert krafla("ml_tok", qwen, input=apart.encode()).stdout == composed

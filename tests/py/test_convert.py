@@ -21,6 +21,7 @@ import convert
 from conversion import GOLDEN, ROOT, converted, load, refused, run
 from mlb import quant, reference
 from mlb.arch import common, gemma3
+from mlb.arch.config import Config
 from mlb.checkpoint import open_safetensors
 from mlb.format import Model, read_model
 
@@ -277,7 +278,7 @@ def test_the_guide_has_the_options_of_the_command_line(capsys: pytest.CaptureFix
 def gemma_plan(**changes: Any) -> common.Plan:
     """Return the plan of the golden Gemma with other keys; None leaves a key out."""
     values = json.loads((GOLDEN / "gemma3" / "config.json").read_text()) | changes
-    return gemma3.plan(common.Config({k: v for k, v in values.items() if v is not None}, "here"))
+    return gemma3.plan(Config({k: v for k, v in values.items() if v is not None}, "here"))
 
 
 def test_gemma_without_layer_types_has_a_full_layer_after_every_pattern_minus_one() -> None:

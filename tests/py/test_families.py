@@ -19,7 +19,8 @@ import make_golden
 from golden_models import FULL, GOLDENS, LINEAR, SLIDING, Golden
 from mlb import arch, shape
 from mlb.arch import common
-from mlb.arch.common import Config, Plan, Source, check_tensors, check_tied, left_out
+from mlb.arch.common import Plan, Source, check_tensors, check_tied, left_out
+from mlb.arch.config import Config
 from mlb.checkpoint import Checkpoint, CheckpointError, open_safetensors
 
 GOLDEN = Path(__file__).resolve().parent.parent / "data" / "golden"

@@ -18,7 +18,7 @@ import convert
 import make_golden
 import perplexity
 from mlb import arch, reference
-from mlb.arch.common import Config
+from mlb.arch.config import Config
 from mlb.checkpoint import open_safetensors, read_json
 from mlb.format import read_model
 

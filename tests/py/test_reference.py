@@ -21,7 +21,8 @@ import gen_random
 import make_golden
 from golden_models import GOLDENS
 from mlb import arch, reference, reference_exact
-from mlb.arch.common import Config, check_tensors
+from mlb.arch.common import check_tensors
+from mlb.arch.config import Config
 from mlb.checkpoint import open_safetensors, read_json
 from mlb.format import Model, read_model
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mlb.arch import rope
-from mlb.arch.common import Config
+from mlb.arch.config import Config
 from mlb.checkpoint import CheckpointError
 
 LLAMA3 = {

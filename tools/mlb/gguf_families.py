@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlb.arch.common import FULL, MAX_LAYERS, SLIDING, Config
+from mlb.arch.common import FULL, MAX_LAYERS, SLIDING
+from mlb.arch.config import Config
 from mlb.arch.qwen3_5 import LINEAR
 from mlb.checkpoint import CheckpointError
 from mlb.shape import MAX_VOCAB

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mlb import arch, quant
-from mlb.arch.common import Config, Plan
+from mlb.arch.common import Plan
+from mlb.arch.config import Config
 from mlb.checkpoint import Checkpoint, CheckpointError
 from mlb.gguf_families import ROPE_FACTORS, WHOLE, config_of, family_of
 from mlb.shape import Arch, always_q8, check_arch

@@ -16,7 +16,8 @@ from mlb.checkpoint import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mlb.arch.common import Config, Plan
+    from mlb.arch.common import Plan
+    from mlb.arch.config import Config
 
 FAMILIES: Mapping[str, Callable[[Config], Plan]] = {  # by model_type
     "gemma2": gemma2.plan,

@@ -21,7 +21,6 @@ from mlb.arch.common import (
     FULL,
     MLP,
     SLIDING,
-    Config,
     Plan,
     decoder,
     layer_types,
@@ -33,6 +32,7 @@ from mlb.arch.common import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mlb.arch.config import Config
     from mlb.shape import Arch
 
 LAYER = {**FOUR_NORMS, **ATTENTION, **MLP}

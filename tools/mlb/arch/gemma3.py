@@ -18,7 +18,6 @@ from mlb.arch.common import (
     FULL,
     QK_NORMS,
     SLIDING,
-    Config,
     Plan,
     layer_types,
     make_plan,
@@ -30,6 +29,7 @@ from mlb.arch.gemma2 import LAYER as GEMMA2
 from mlb.arch.gemma2 import gemma
 
 if TYPE_CHECKING:
+    from mlb.arch.config import Config
     from mlb.shape import Arch
 
 LAYER = {**GEMMA2, **QK_NORMS}

@@ -6,17 +6,13 @@ python3 tools/convert.py hf ./Llama-3.2-1B-Instruct model.mlb --wtype q8
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mlb.arch import rope
-from mlb.arch.common import (
-    ATTENTION,
-    MLP,
-    NORMS,
-    Config,
-    Plan,
-    decoder,
-    make_plan,
-    silu_without_biases,
-)
+from mlb.arch.common import ATTENTION, MLP, NORMS, Plan, decoder, make_plan, silu_without_biases
+
+if TYPE_CHECKING:
+    from mlb.arch.config import Config
 
 LAYER = {**NORMS, **ATTENTION, **MLP}
 DEFAULTS = {

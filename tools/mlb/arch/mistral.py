@@ -6,11 +6,12 @@ python3 tools/convert.py hf ./Mistral-7B-v0.1 model.mlb --wtype q4
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mlb.arch import rope
 from mlb.arch.common import (
     FULL,
     SLIDING,
-    Config,
     Plan,
     decoder,
     layer_types,
@@ -20,6 +21,9 @@ from mlb.arch.common import (
     with_window,
 )
 from mlb.arch.llama import LAYER
+
+if TYPE_CHECKING:
+    from mlb.arch.config import Config
 
 DEFAULTS = {
     "max_position_embeddings": 131072,

@@ -14,7 +14,6 @@ from mlb.arch.common import (
     BIASES,
     FULL,
     SLIDING,
-    Config,
     Plan,
     decoder,
     layer_types,
@@ -25,6 +24,7 @@ from mlb.arch.common import (
 from mlb.arch.llama import LAYER as LLAMA
 
 if TYPE_CHECKING:
+    from mlb.arch.config import Config
     from mlb.shape import Arch
 
 LAYER = {**LLAMA, **BIASES}

@@ -11,6 +11,7 @@ language model of an image-text checkpoint is taken.
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from mlb.arch import rope
 from mlb.arch.common import (
@@ -20,7 +21,6 @@ from mlb.arch.common import (
     MLP,
     NORMS,
     QK_NORMS,
-    Config,
     Plan,
     Source,
     decoder,
@@ -30,6 +30,9 @@ from mlb.arch.common import (
     text_model,
 )
 from mlb.shape import MAX_TAPS, Arch
+
+if TYPE_CHECKING:
+    from mlb.arch.config import Config
 
 LINEAR = "linear_attention"
 BOTH = {**NORMS, **MLP}

@@ -20,7 +20,7 @@ from mlb.checkpoint import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlb.arch.common import Config
+    from mlb.arch.config import Config
 
 F32 = npt.NDArray[np.float32]
 

@@ -7,12 +7,12 @@ python3 tools/convert.py hf ./SmolLM3-3B model.mlb --wtype q4
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from mlb.arch import rope
 from mlb.arch.common import (
     FULL,
     SLIDING,
-    Config,
     Plan,
     decoder,
     layer_types,
@@ -22,6 +22,9 @@ from mlb.arch.common import (
     with_window,
 )
 from mlb.arch.llama import LAYER
+
+if TYPE_CHECKING:
+    from mlb.arch.config import Config
 
 DEFAULTS = {
     "max_position_embeddings": 32768,
