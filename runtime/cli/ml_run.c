@@ -236,6 +236,18 @@ static void show_loading(void *arg, uint64_t done, uint64_t total)
     console_progress("loading %s: %d %%", l->path, (int)percent);
 }
 
+/* Two files that are not of one model write nonsense without any other sign. */
+static void compare_vocabularies(const struct run *r)
+{
+    enum { BEYOND = 64 }; /* tokens for images and the like that a text model has no rows for */
+    const int32_t tokens = r->tokenizer ? krafla_tokenizer_vocab(r->tokenizer) : 0;
+    if (tokens > r->vocab + BEYOND)
+        fprintf(stderr,
+                "warning: %s has %d tokens, but %s only %d rows for them: take the tokenizer that "
+                "was converted with the model\n",
+                r->o->tokenizer, (int)tokens, r->o->model, (int)r->vocab);
+}
+
 static int open_model(struct run *r)
 {
     const struct run_options *o = r->o;
@@ -260,6 +272,7 @@ static int open_model(struct run *r)
     krafla_model_info info = {.struct_size = sizeof info};
     krafla_model_describe(r->model, &info);
     r->vocab = info.vocab;
+    compare_vocabularies(r);
     if (o->ctx > info.max_seq)
         return args_usage_error(&program, "--ctx is %d, but the model has at most %d positions",
                                 (int)o->ctx, (int)info.max_seq);

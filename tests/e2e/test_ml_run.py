@@ -50,6 +50,18 @@ def ids_of(done: subprocess.CompletedProcess[bytes]) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
+def test_a_tokenizer_of_another_model_is_warned_of(
+    krafla: Krafla, model: Path, tokenizer: Path, tmp_path: Path
+) -> None:
+    other = plain_tokenizer(tmp_path / "other.bin", VOCAB + 65)
+    done = krafla("ml_run", model, "-z", other, "--tokens", TOKENS, "-n", "7")
+    assert done.returncode == 0
+    warned = f"warning: {other} has 577 tokens, but {model} only 512 rows for them: "
+    assert warned.encode() in done.stderr
+    own = krafla("ml_run", model, "-z", tokenizer, "--tokens", TOKENS, "-n", "7")
+    assert b"warning" not in own.stderr
+
+
 def test_ids_in_ids_out_for_every_position(krafla: Krafla, model: Path) -> None:
     done = krafla("ml_run", model, "--tokens", TOKENS, "-n", "12", "-t", "1")
     ids = ids_of(done)
