@@ -166,7 +166,7 @@ def _yarn(inner: Config, base: float, dim: int, max_seq: int) -> Rope:
     if first == last:
         last += 0.001
     c = np.float32
-    steps = (np.arange(dim // 2, dtype=np.float32) - c(first)) / c(last - first)
+    steps = (np.arange(len(powers), dtype=np.float32) - c(first)) / c(last - first)
     kept = c(1) - np.clip(steps, c(0), c(1))
     divided = c(1) / (c(factor) * powers)
     frequencies = divided * (c(1) - kept) + (c(1) / powers) * kept
