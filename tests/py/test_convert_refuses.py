@@ -61,10 +61,6 @@ from mlb.format import read_model
         ({"num_key_value_heads": 3}, "n_heads 4 is not a multiple of n_kv_heads 3"),
         ({"head_dim": 6}, "n_heads . head_dim is 24, expected a multiple of 32"),
         ({"head_dim": 7}, "head_dim 7: expected an even number"),
-        (
-            {"head_dim": 7, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}},
-            "head_dim 7: expected an even number",
-        ),
         ({"max_position_embeddings": 1 << 30}, "max_position_embeddings: expected a positive"),
         ({"num_hidden_layers": (1 << 31) - 1}, "num_hidden_layers: expected a positive integer up"),
         ({"rope_theta": 10**400}, "rope_theta: expected a number above 0"),
@@ -87,6 +83,10 @@ def test_what_would_compute_something_else_is_refused_by_name(
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
+        (
+            {"head_dim": 7, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}},
+            "n_heads * head_dim is 28, expected a multiple of 32",
+        ),
         ({"final_logit_softcapping": 1e-30}, "final_logit_softcapping: expected a number above 0"),
         ({"query_pre_attn_scalar": 1e-320}, "query_pre_attn_scalar: expected a number above 0"),
         ({"final_logit_softcapping": -30.0}, "final_logit_softcapping: expected a number above 0"),
