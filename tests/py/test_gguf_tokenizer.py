@@ -198,6 +198,8 @@ def test_runs_of_spaces_are_spelled_as_in_tokenizer_json(tmp_path: Path) -> None
         ({"tokens": ["a" * 2000], "token_type": [1], "merges": ["a a"]}, "more than 1024 bytes"),
         ({"token_type": [1]}, "token_type: expected 711 finite numbers, found 1"),
         ({"token_type": [9] * 711}, "token_type: 9 of token 0 is unknown"),
+        ({"merges": [["k", "a"]]}, "merges is no list of strings"),
+        ({"merges": [[["k"]]]}, "merges is no list of strings"),
         ({"merges": ["a"]}, 'merge "a" is not supported'),
         ({"merges": ["a \u0120nothing"]}, "is not in the vocabulary"),
         ({"merges": ["k a", "k a"]}, "is there twice"),

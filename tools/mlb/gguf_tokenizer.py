@@ -75,9 +75,9 @@ class Vocabulary:
         self.model = self.get("model", str, "")
         if self.model not in MODELS:
             raise self.fail("model", self.model, f"one of {', '.join(MODELS)}")
-        self.tokens: list[str] = self.get("tokens", list, [])
-        if not self.tokens or not all(isinstance(token, str) for token in self.tokens):
-            raise TokenizerError("tokenizer.ggml.tokens is no list of strings")
+        self.tokens = self.strings("tokens")
+        if not self.tokens:
+            raise TokenizerError("tokenizer.ggml.tokens is empty or missing")
         self.types = self.numbers("token_type")
         for i, kind in enumerate(self.types):
             if kind not in TYPES:
@@ -101,6 +101,13 @@ class Vocabulary:
         if type(value) is not kind:
             raise self.fail(key, str(value)[:100], f"a value of type {kind.__name__}")
         return value
+
+    def strings(self, key: str) -> list[str]:
+        """A list of strings, empty if it is not there."""
+        found: list[str] = self.get(key, list, [])
+        if not all(isinstance(text, str) for text in found):
+            raise TokenizerError(f"tokenizer.ggml.{key} is no list of strings")
+        return found
 
     def numbers(self, key: str) -> list[Any]:
         """A number for each token."""
@@ -180,7 +187,7 @@ def _byte_json(vocab: Vocabulary) -> Json:
     if name not in SPLITS:
         raise vocab.fail("pre", name, f"one of {', '.join(SPLITS)}")
     split = SPLITS[name]
-    model = {"vocab": _spellings(vocab), "merges": vocab.get("merges", list, [])}
+    model = {"vocab": _spellings(vocab), "merges": vocab.strings("merges")}
     return {
         **byte_parts(split.pretok, nfc=split.nfc),
         "post_processor": _bos_template(vocab, default=split.add_bos),
