@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from conversion import GOLDEN
+from krafla import _select
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -29,6 +30,14 @@ def krafla_library(build_dir: Path) -> Path:
         ["make", f"ISA={isa}", *options, "lib"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
     )
     return build_dir / "libkrafla.so"
+
+
+@pytest.fixture(scope="session")
+def loaded_library(krafla_library: Path) -> None:
+    """Load that library into this process, where it stays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KRAFLA_LIB", str(krafla_library))
+        _select.library()
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from tokenizer_texts import TEXTS, random_texts
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("loaded_library")
+
 BYTES_AND_TURNS = 300  # room for both in every kind
 ALL = (gen_tokenizer.LLAMA2C, *gen_tokenizer.KINDS)
 

@@ -302,3 +302,16 @@ def test_the_library_is_chosen_by_name(use_library: Path) -> None:
     assert "KraflaCpuError: no libkrafla was found: build one with make" in refused.stderr
     refused = run_python(code, KRAFLA_LIB=__file__)
     assert "invalid ELF header" in refused.stderr
+
+
+def test_a_library_that_is_missing_is_named_each_time() -> None:
+    code = """
+import krafla
+for _ in range(2):
+    try:
+        krafla.isa()
+    except krafla.KraflaCpuError as error:
+        print(error)
+"""
+    said = run_python(code, KRAFLA_LIB="", KRAFLA_ISA="sse9").stdout.splitlines()
+    assert [line.split(":")[0] for line in said] == ["no libkrafla was found"] * 2

@@ -22,6 +22,8 @@ from mlb import envelope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.usefixtures("loaded_library")
+
 DATA = Path(__file__).resolve().parent.parent / "data" / "tokenizers"
 TEXT = "Hello kara <|end|> [MASK]  42\n\n\n \u2581 \u4e16 a b <normal> \ud7ff" * 3
 ADDED, SPECIAL, BYTE, MODEL = 1, 2, 64, 128

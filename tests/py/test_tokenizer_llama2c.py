@@ -20,6 +20,8 @@ from tokenizer_texts import TEXTS, random_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+pytestmark = pytest.mark.usefixtures("loaded_library")
+
 Records = list[tuple[bytes, float]]
 
 

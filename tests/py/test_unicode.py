@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("loaded_library")
+
 # All characters, what may become some, and some of the planes for private use.
 CODES = (
     *range(0xD800),

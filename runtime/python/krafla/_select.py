@@ -79,9 +79,15 @@ def candidates() -> Iterator[Path]:
 
 
 @functools.cache
+def declare() -> None:
+    """Tell cffi the interface, once: library() may be asked again after it failed."""
+    ffi.cdef(declarations())
+
+
+@functools.cache
 def library() -> Any:
     """Return the library, loaded once."""
-    ffi.cdef(declarations(), override=True)
+    declare()
     refusals = []
     for path in candidates():
         try:
