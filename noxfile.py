@@ -38,7 +38,13 @@ for isa_session in testing.sessions():
 @nox.session
 def tests(session: nox.Session) -> None:
     """Test the Python tools, the release system and the formats."""
-    session.run(PYTHON, "-m", "pytest", "-q", "tests/py", *session.posargs)
+    session.run(PYTHON, "-m", "pytest", "-q", "-m", "not long", "tests/py", *session.posargs)
+
+
+@nox.session
+def real(session: nox.Session) -> None:
+    """Compare the real models with transformers: text, perplexity, GGUF, templates; minutes."""
+    session.run(PYTHON, "-m", "pytest", "-q", "-m", "real", "tests/py", *session.posargs)
 
 
 @nox.session

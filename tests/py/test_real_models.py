@@ -196,6 +196,7 @@ def test_the_runtime_equals_the_exact_reference(  # noqa: PLR0917 -- fixtures
     assert difference <= 1e-5
 
 
+@pytest.mark.long
 def test_q8_writes_the_text_that_transformers_writes_with_the_same_weights(
     model: Real, q8: Callable[[Path], Path], krafla: Krafla, show: Show
 ) -> None:
@@ -225,6 +226,7 @@ def test_q8_writes_the_text_that_transformers_writes_with_the_same_weights(
         assert abs(gap) < NEAR
 
 
+@pytest.mark.long
 def test_q8_costs_no_perplexity(
     model: Real, q8: Callable[[Path], Path], krafla: Krafla, show: Show, tmp_path: Path
 ) -> None:
