@@ -321,7 +321,7 @@ def test_ids_with_the_real_tokenizer_are_those_of_the_models_own_template(
 ) -> None:
     source = models_dir / "tokenizers" / tokenizer / "tokenizer.json"
     if not source.is_file():
-        not_run(f"{tokenizer} is not there: python3 scripts/fetch_tokenizers.py")
+        not_run("a real tokenizer is not there: python3 scripts/fetch_tokenizers.py")
     assert convert_tokenizer.main([str(source), str(tmp_path / "t.mlt")]) == 0
     for model in REAL[tokenizer]:
         subject = Subject(tmp_path / "t.mlt", source, TEMPLATES[model].ours)
