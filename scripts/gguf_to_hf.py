@@ -135,7 +135,8 @@ def make_tokenizer(gguf: Gguf) -> Any:
     """Rebuild the tokenizer from the vocabulary and the merges."""
     from tokenizers import Tokenizer
 
-    return Tokenizer.from_str(json.dumps(gguf_tokenizer.tokenizer_json(gguf)))
+    vocab = gguf_tokenizer.Vocabulary(gguf)
+    return Tokenizer.from_str(json.dumps(gguf_tokenizer.tokenizer_json(vocab)))
 
 
 def read_tokenizer(path: Path) -> Any:

@@ -121,11 +121,6 @@ void kr_delta_mix(const struct kr_forward *f, const struct kr_step *s, const str
 
 /* ---- memory --------------------------------------------------------------------------------------- */
 
-static uint64_t round_up(uint64_t n)
-{
-    return (n + KERN_LANES - 1) / KERN_LANES * KERN_LANES;
-}
-
 void kr_delta_lay_out(struct kr_delta *d, const struct kr_mlb *m, struct kr_arena *a, size_t t)
 {
     if (m->n_linear == 0)
@@ -135,8 +130,9 @@ void kr_delta_lay_out(struct kr_delta *d, const struct kr_mlb *m, struct kr_aren
     d->stride = channels + (size_t)n->values + 2 * v_heads;
 
     /* A layer has less than 2^37 floats: too many for a 32-bit system. */
-    const uint64_t head = (uint64_t)n->k_dim * round_up((uint64_t)n->v_dim);
-    const uint64_t layer = round_up(v_heads * head + ((uint64_t)n->taps - 1) * channels);
+    const uint64_t head = (uint64_t)n->k_dim * kr_round_up((uint64_t)n->v_dim, KERN_LANES);
+    const uint64_t layer =
+        kr_round_up(v_heads * head + ((uint64_t)n->taps - 1) * channels, KERN_LANES);
     if (layer > SIZE_MAX / sizeof(float)) {
         a->overflow = true;
         return;

@@ -198,7 +198,7 @@ static krafla_status parse_header(struct kr_envelope *e, const uint8_t *base, si
     struct kr_json *j = &e->json;
     const uint32_t version = load_u32(base + MAGIC_BYTES), bytes = load_u32(base + 12);
     const size_t end = FIXED_BYTES + (size_t)bytes;
-    const size_t offset = (end + ALIGN - 1) / ALIGN * ALIGN;
+    const size_t offset = kr_round_up(end, ALIGN);
 
     krafla_status st = kr_json_parse(j, (const char *)base + FIXED_BYTES, bytes, path, err);
     if (st == KRAFLA_OK && j->values[0].type != KR_JSON_OBJECT)
@@ -239,7 +239,7 @@ krafla_status kr_envelope_parse(struct kr_envelope *e, const void *memory, size_
     if (bytes < 2 || bytes > HEADER_CAP)
         return kr_fail(err, KRAFLA_E_FORMAT, "%s: header of %u bytes, expected 2 to %d; " AGAIN,
                        path, (unsigned)bytes, HEADER_CAP);
-    const size_t offset = (FIXED_BYTES + (size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
+    const size_t offset = kr_round_up(FIXED_BYTES + (size_t)bytes, ALIGN);
     if (size < offset)
         return kr_fail(err, KRAFLA_E_FORMAT,
                        "%s: truncated: %zu bytes, the header alone needs %zu; download it again",

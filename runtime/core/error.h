@@ -1,4 +1,4 @@
-/* error.h - the only way to fail, and checked size arithmetic.
+/* error.h - the only way to fail, and arithmetic of sizes.
  *
  * Every fallible function returns krafla_status and takes krafla_error *err
  * last; `return kr_fail(...)` with what, where, expected, found and remedy.
@@ -26,5 +26,10 @@ krafla_status kr_fail_hint(krafla_error *err, krafla_status status, const char *
 /* *out = a * b, a + b; false if that wraps size_t. */
 bool kr_size_mul(size_t *out, size_t a, size_t b);
 bool kr_size_add(size_t *out, size_t a, size_t b);
+/* The next multiple of `to`, which must fit. */
+static inline uint64_t kr_round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
 
 #endif

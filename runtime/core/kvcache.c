@@ -6,22 +6,17 @@
 
 enum { ALIGN = 64 };
 
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 bool kr_kvcache_plan(struct kr_kvcache *c, enum kern_kvtype type, size_t n_ctx, size_t layers,
                      size_t heads, size_t head_dim)
 {
     *c = (struct kr_kvcache){.layers = layers, .heads = heads, .head_dim = head_dim, .type = type};
 
-    const size_t positions = n_ctx < KERN_SEGMENT ? round_up(n_ctx, KERN_LANES) : KERN_SEGMENT;
+    const size_t positions = n_ctx < KERN_SEGMENT ? kr_round_up(n_ctx, KERN_LANES) : KERN_SEGMENT;
 
     /* head_dim is at most 65536: these fit 32 bits. */
-    const size_t padded = round_up(head_dim, KERN_LANES), element = kern_kv_element(type);
+    const size_t padded = kr_round_up(head_dim, KERN_LANES), element = kern_kv_element(type);
     c->k_bytes = positions * (type == KERN_KV_Q8 ? padded : head_dim) * element;
-    c->k_bytes = round_up(c->k_bytes, ALIGN);
+    c->k_bytes = kr_round_up(c->k_bytes, ALIGN);
     c->v_bytes = positions * padded * element;
     c->scale_bytes = type == KERN_KV_Q8 ? positions * sizeof(float) : 0;
     c->head_bytes = c->k_bytes + c->v_bytes + 2 * c->scale_bytes;

@@ -154,7 +154,7 @@ static krafla_status check_place(struct walk *w, const char *name, uint64_t byte
                                  const uint8_t **data)
 {
     const struct kr_envelope *file = &w->m->file;
-    const uint64_t offset = (w->end + ALIGN - 1) / ALIGN * ALIGN;
+    const uint64_t offset = kr_round_up(w->end, ALIGN);
     char what[TENSOR_CAP + 8];
     int64_t v;
     snprintf(what, sizeof what, "%s: offset", name);

@@ -158,7 +158,7 @@ static krafla_status place_sections(struct kr_mlt *t, size_t text_bytes, krafla_
     size_t starts[4], end = 0;
     bool gap = false;
     for (int i = 0; i < 4; i++) {
-        starts[i] = (end + 63) & ~(size_t)63;
+        starts[i] = kr_round_up(end, 64);
         for (; end < starts[i]; end++)
             gap = gap || (end < t->file.data_bytes && t->file.data[end] != 0);
         end = starts[i] + sizes[i];

@@ -105,7 +105,7 @@ static size_t make_head(uint8_t *head, const struct krafla_model *m, const char 
     memcpy(head, magic, sizeof magic);
     put_u32(head + 8, 1);
     put_u32(head + 12, (size_t)json);
-    return (FRAME + (size_t)json + ALIGN - 1) / ALIGN * ALIGN;
+    return kr_round_up(FRAME + (size_t)json, ALIGN);
 }
 
 void kr_packcache_save(const struct krafla_model *m, const char *path, struct kr_progress *progress)

@@ -16,9 +16,10 @@ enum {
     TURN_BOUNDARIES = 2 /* start and end of the last one: not for a spread to push out */
 };
 
-static size_t round_up(size_t floats)
+/* Where the hidden row lies in a slot. */
+static size_t hidden_at(const struct kr_snapshots *s)
 {
-    return (floats + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+    return kr_round_up(s->state_floats, ALIGN_FLOATS);
 }
 
 void kr_snapshots_alloc(struct kr_snapshots *s, size_t state_floats, size_t hidden_floats,
@@ -26,7 +27,7 @@ void kr_snapshots_alloc(struct kr_snapshots *s, size_t state_floats, size_t hidd
 {
     *s = (struct kr_snapshots){.state_floats = state_floats, .hidden_floats = hidden_floats};
     /* Both exist in memory already, so their sum fits. */
-    s->slot_floats = round_up(state_floats) + round_up(hidden_floats);
+    s->slot_floats = hidden_at(s) + kr_round_up(hidden_floats, ALIGN_FLOATS);
     const size_t slot_bytes = s->slot_floats * sizeof(float);
     const uint64_t most = most_bytes < SIZE_MAX / 2 ? most_bytes : SIZE_MAX / 2;
     const uint64_t fit = most / slot_bytes;
@@ -105,7 +106,7 @@ void kr_snapshots_add(struct kr_snapshots *s, size_t pos, bool boundary, const f
     k->boundary = boundary;
     float *to = s->base + k->slot * s->slot_floats;
     memcpy(to, state, s->state_floats * sizeof *to);
-    memcpy(to + round_up(s->state_floats), hidden, s->hidden_floats * sizeof *to);
+    memcpy(to + hidden_at(s), hidden, s->hidden_floats * sizeof *to);
 }
 
 void kr_snapshots_cut(struct kr_snapshots *s, size_t pos)
@@ -127,5 +128,5 @@ void kr_snapshots_load(const struct kr_snapshots *s, const struct kr_snapshot *f
 {
     const float *slot = s->base + from->slot * s->slot_floats;
     memcpy(state, slot, s->state_floats * sizeof *state);
-    memcpy(hidden, slot + round_up(s->state_floats), s->hidden_floats * sizeof *hidden);
+    memcpy(hidden, slot + hidden_at(s), s->hidden_floats * sizeof *hidden);
 }

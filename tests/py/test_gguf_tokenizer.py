@@ -153,7 +153,9 @@ def test_merges_follow_from_the_scores(tmp_path: Path, prefix: bool) -> None:  #
     tokens, rng = fields[f"{KEY}tokens"], random.Random(3)
     order = rng.sample(range(len(tokens)), len(tokens))  # scores need not follow the ids
     fields[f"{KEY}scores"] = scores = [-float(place) for place in order]
-    made = gguf_tokenizer.tokenizer_json(written(tmp_path / "m.gguf", fields))
+    made = gguf_tokenizer.tokenizer_json(
+        gguf_tokenizer.Vocabulary(written(tmp_path / "m.gguf", fields))
+    )
     library = Library.from_str(json.dumps(made))
     model = {t: i for i, t in enumerate(tokens) if fields[f"{KEY}token_type"][i] == NORMAL}
     bytes_ = {t: i for i, t in enumerate(tokens) if fields[f"{KEY}token_type"][i] == BYTE}
@@ -172,7 +174,7 @@ def test_runs_of_spaces_are_spelled_as_in_tokenizer_json(tmp_path: Path) -> None
     fields[f"{KEY}token_type"] += [USER_DEFINED] * 3
     fields[f"{KEY}scores"] += [-1000.0] * 3
     file = written(tmp_path / "m.gguf", fields)
-    made = gguf_tokenizer.tokenizer_json(file)
+    made = gguf_tokenizer.tokenizer_json(gguf_tokenizer.Vocabulary(file))
     assert [t["content"] for t in made["added_tokens"]][-3:] == [SPACE * 9, SPACE * 10, "<a b>"]
     assert made["model"]["merges"][0] == [SPACE * 9, SPACE]
     merged = ["".join(pair) for pair in made["model"]["merges"]]

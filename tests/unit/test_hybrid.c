@@ -47,18 +47,13 @@ static krafla_session *create(int32_t threads, int32_t batch, int32_t snapshot_m
     return s;
 }
 
-static int same(const float *a, const float *b)
-{
-    return a && b && memcmp(a, b, TINY_VOCAB * sizeof *a) == 0;
-}
-
 /* s holds ids[0..n) and has the logits of a session that never held anything else. */
 static void expect_as_cold(const krafla_session *s, const int32_t *ids, size_t n)
 {
     krafla_session *cold = create(1, 128, 0);
     EXPECT(krafla_session_sync(cold, ids, n, NULL) == KRAFLA_OK);
     EXPECT(krafla_session_length(s) == n);
-    EXPECT(same(krafla_session_logits(cold), krafla_session_logits(s)));
+    EXPECT(tiny_same(krafla_session_logits(cold), krafla_session_logits(s)));
     krafla_session_free(cold);
 }
 
@@ -86,7 +81,7 @@ static void any_split_into_steps_gives_the_same_bits(void)
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         krafla_session *s = create(threads[i % 4], batches[i], i % 2 ? MIB_NEEDED : 0);
         hold(s, tokens, 150);
-        EXPECT(same(krafla_session_logits(cold), krafla_session_logits(s)));
+        EXPECT(tiny_same(krafla_session_logits(cold), krafla_session_logits(s)));
         EXPECT(krafla_session_evaluated(s) == 150);
         krafla_session_free(s);
     }
@@ -105,7 +100,7 @@ static void logits_change_with_each_of_the_last_tokens(void)
     hold(s, tokens, 20);
     for (size_t back = 1; back <= 6; back++) {
         hold(t, changed(20 - back), 20);
-        EXPECT(!same(krafla_session_logits(s), krafla_session_logits(t)));
+        EXPECT(!tiny_same(krafla_session_logits(s), krafla_session_logits(t)));
     }
     krafla_session_free(t);
     krafla_session_free(s);
@@ -188,7 +183,7 @@ static void logits_of_a_loaded_snapshot_can_be_asked_by_position(void)
     const float *logits;
     EXPECT(krafla_session_evaluated(s) == 0);
     EXPECT(krafla_session_logits_at(s, 39, &logits, NULL) == KRAFLA_OK);
-    EXPECT(same(logits, krafla_session_logits(s)));
+    EXPECT(tiny_same(logits, krafla_session_logits(s)));
     EXPECT(krafla_session_logits_at(s, 38, &logits, NULL) == KRAFLA_E_ARGUMENT);
     krafla_session_free(s);
 }

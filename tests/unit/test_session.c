@@ -30,18 +30,13 @@ static krafla_session *create(int32_t threads, int32_t batch, int32_t kv, int32_
     return s;
 }
 
-static int same(const float *a, const float *b)
-{
-    return a && b && memcmp(a, b, TINY_VOCAB * sizeof *a) == 0;
-}
-
 /* Against one thread and full batches. */
 static void expect_one_answer(int32_t threads, int32_t batch, int32_t kv, size_t length)
 {
     krafla_session *one = create(1, 128, kv, 0), *s = create(threads, batch, kv, 0);
     EXPECT(krafla_session_sync(one, tokens, length, NULL) == KRAFLA_OK);
     EXPECT(krafla_session_sync(s, tokens, length, NULL) == KRAFLA_OK);
-    EXPECT(same(krafla_session_logits(one), krafla_session_logits(s)));
+    EXPECT(tiny_same(krafla_session_logits(one), krafla_session_logits(s)));
     krafla_session_free(s);
     krafla_session_free(one);
 }
@@ -67,7 +62,7 @@ static void token_by_token_equals_all_at_once(void)
             EXPECT(krafla_session_sync(all, tokens, i, NULL) == KRAFLA_OK);
             EXPECT(krafla_session_logits_at(all, i - 1, &at, NULL) == KRAFLA_OK);
             EXPECT(krafla_session_logits_at(step, i - 1, &alone, NULL) == KRAFLA_OK);
-            different += !same(at, krafla_session_logits(step)) || !same(alone, at);
+            different += !tiny_same(at, krafla_session_logits(step)) || !tiny_same(alone, at);
         }
     }
     EXPECT(different == 0);
@@ -83,7 +78,7 @@ static void every_position_of_the_last_step_has_logits(void)
     for (size_t pos = 20; pos < 33; pos++) {
         EXPECT(krafla_session_sync(alone, tokens, pos + 1, NULL) == KRAFLA_OK);
         EXPECT(krafla_session_logits_at(s, pos, &logits, NULL) == KRAFLA_OK);
-        EXPECT(same(logits, krafla_session_logits(alone)));
+        EXPECT(tiny_same(logits, krafla_session_logits(alone)));
     }
     EXPECT(krafla_session_logits_at(s, 19, &logits, NULL) == KRAFLA_E_ARGUMENT);
     EXPECT(logits == NULL);
@@ -107,7 +102,7 @@ static void the_common_prefix_is_kept_and_changes_nothing(void)
         EXPECT(krafla_session_length(s) == lengths[i]);
         krafla_session *fresh = create(1, 128, KRAFLA_KV_F16, 0);
         EXPECT(krafla_session_sync(fresh, other, lengths[i], NULL) == KRAFLA_OK);
-        EXPECT(same(krafla_session_logits(s), krafla_session_logits(fresh)));
+        EXPECT(tiny_same(krafla_session_logits(s), krafla_session_logits(fresh)));
         krafla_session_free(fresh);
     }
     krafla_session_free(s);

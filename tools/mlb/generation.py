@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlb.checkpoint import CheckpointError, read_json
+from mlb.checkpoint import CheckpointError, read_json, some
 from mlb.format import MAX_STOP_IDS, SAMPLING
 from mlb.shape import MAX_VOCAB
+from mlb.tokenizer import MAX_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-TOKENIZER_CAP = 64 << 20  # Gemma's tokenizer.json has 33 MB
-NAMED = 8  # of many ids, in one message
 # Our key -> that of generation_config.json, whose values mean the same.
 KEYS = {
     "temperature": "temperature",
@@ -102,14 +101,13 @@ def unreadable_tokens(directory: Path, rows: int) -> list[str]:
     if not path.exists():
         return []
     try:
-        beyond = sorted(i for i in _token_ids(read_json(path, TOKENIZER_CAP)) if i[0] >= rows)
+        beyond = sorted(i for i in _token_ids(read_json(path, MAX_JSON)) if i[0] >= rows)
     except CheckpointError as error:
         return [str(error)]
     if not beyond:
         return []
-    listed = ", ".join(f"{i} {text!r}" for i, text in beyond[:NAMED])
-    more = f" and {len(beyond) - NAMED} more" if len(beyond) > NAMED else ""
-    lacking = f"{path}: the model's {rows} rows end before {listed}{more}"
+    listed = some([f"{i} {text!r}" for i, text in beyond])
+    lacking = f"{path}: the model's {rows} rows end before {listed}"
     return [f"{lacking}: a prompt that holds such a token is refused"]
 
 

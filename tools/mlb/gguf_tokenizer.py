@@ -225,9 +225,8 @@ def _bos_template(vocab: Vocabulary, *, default: bool) -> Json | None:
     return begin_with(vocab.tokens[bos], bos)
 
 
-def tokenizer_json(gguf: Gguf) -> Json:
-    """The tokenizer.json of a file; without the rows that have no token."""
-    vocab = Vocabulary(gguf)
+def tokenizer_json(vocab: Vocabulary) -> Json:
+    """The tokenizer.json of a vocabulary; without the rows that have no token."""
     own = _byte_json(vocab) if vocab.model == "gpt2" else _spm_json(vocab)
     return {"version": "1.0", "added_tokens": _added(vocab), **own}
 
@@ -244,7 +243,7 @@ def read(gguf: Gguf, chat_name: str | None) -> Tokenizer:
     try:
         vocab = Vocabulary(gguf)
         ids = {f"{key}_token_id": vocab.id(key) for key in ("bos", "eos")}
-        made = tokenizer.from_json(tokenizer_json(gguf), Beside(generation=ids), provenance)
+        made = tokenizer.from_json(tokenizer_json(vocab), Beside(generation=ids), provenance)
     except TokenizerError as error:
         raise CheckpointError(f"{gguf.path}: {error}") from None
     pairs = zip(made.tokens, vocab.types, strict=False)

@@ -186,6 +186,12 @@ def sliding_window(config: Config, default: int | None) -> int | None:
     return config.integer("sliding_window", default, most=MAX_VOCAB)
 
 
+def used_window(config: Config, default: int | None) -> int | None:
+    """The same where use_sliding_window has to turn it on."""
+    window = sliding_window(config, default)
+    return window if config.flag("use_sliding_window", default=False) else None
+
+
 def make_plan(
     arch: Arch,
     layers: Sequence[Mapping[str, str]],

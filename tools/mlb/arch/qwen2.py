@@ -18,7 +18,7 @@ from mlb.arch.common import (
     decoder,
     layer_types,
     make_plan,
-    sliding_window,
+    used_window,
     with_window,
 )
 from mlb.arch.llama import LAYER as LLAMA
@@ -48,9 +48,7 @@ def plan(config: Config) -> Plan:
 
 def upper_window(config: Config, arch: Arch) -> Arch:
     """The sliding window of the layers from max_window_layers on, or where layer_types says."""
-    window = sliding_window(config, 4096)
-    if not config.flag("use_sliding_window", default=False):
-        window = None
+    window = used_window(config, 4096)
     first = config.get("max_window_layers", 28)
     if type(first) is not int or first < 0:
         raise config.fail("max_window_layers", "a number of layers")

@@ -18,7 +18,7 @@ from mlb.arch.common import (
     layer_types,
     make_plan,
     silu_without_biases,
-    sliding_window,
+    used_window,
     with_window,
 )
 from mlb.arch.llama import LAYER
@@ -38,9 +38,7 @@ def plan(config: Config) -> Plan:
     config.get("max_window_layers", None)  # left over from Qwen2: transformers does not read it
     arch = decoder(config, "smollm3", DEFAULTS)
     without = no_rope_layers(config, arch.n_layers)
-    window = sliding_window(config, None)
-    if not config.flag("use_sliding_window", default=False):
-        window = None
+    window = used_window(config, None)
     alone = frozenset(without)
     local = [SLIDING if window and n in alone else FULL for n in range(arch.n_layers)]
     arch = with_window(config, arch, layer_types(config, local), window)
