@@ -31,6 +31,12 @@ class Archive:
 
     name: str
     arch: str
+    system: str = "linux"
+
+    @property
+    def suffix(self) -> str:
+        """How the file's name ends: what that system unpacks without help."""
+        return ".zip" if self.system == "windows" else ".tar.gz"
 
     @property
     def contract(self) -> str:
@@ -55,7 +61,7 @@ def table() -> dict[str, Any]:
 
 def load() -> list[Archive]:
     """Return the archives in the file's order."""
-    return [Archive(name, arch) for name, arch in table()["archives"].items()]
+    return [Archive(name, **row) for name, row in table()["archives"].items()]
 
 
 def find(name: str) -> Archive:

@@ -6,6 +6,7 @@ PYTHONPATH=scripts python3 -c 'from krafla_release import project; print(project
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -15,16 +16,48 @@ import tarfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
+FACTS = ROOT / "packaging" / "project.toml"
 VERSION_HEADER = ROOT / "runtime" / "core" / "ml.h"
 LAST_WORDS = 15  # lines of a failed command that an error shows
 
 
 class ReleaseError(Exception):
     """A step of building, packaging or proving failed; the message says where and what to do."""
+
+    code = 1  # of the process
+
+
+class PreflightError(ReleaseError):
+    """The sources or the machine are not ready for a release."""
+
+    code = 3
+
+
+class VerificationError(ReleaseError):
+    """What was made, or what came back from a service, is not what it must be."""
+
+    code = 4
+
+
+class RemoteError(ReleaseError):
+    """A service refused; trying again changes nothing."""
+
+    code = 5
+
+
+class TryLaterError(ReleaseError):
+    """A service does not answer yet; the same command later goes on where this one stopped."""
+
+    code = 75  # EX_TEMPFAIL of sysexits.h
 
 
 def version() -> str:
@@ -37,6 +70,12 @@ def version() -> str:
             f'{VERSION_HEADER.relative_to(ROOT)}: no line #define ML_VERSION "X.Y.Z"'
         )
     return found[1]
+
+
+@functools.cache
+def facts() -> dict[str, str]:
+    """Return packaging/project.toml: the names under which the project is published."""
+    return {name: str(value) for name, value in tomllib.loads(FACTS.read_text()).items()}
 
 
 def source_date_epoch() -> int:
@@ -94,10 +133,10 @@ def unpack(archive: Path, place: Path) -> None:
 
 
 def exit_code(action: Callable[[], object]) -> int:
-    """Do a tool's work and return its exit code: 1, and a line on standard error, if it fails."""
+    """Do a tool's work and return its exit code: the error's, and a line on standard error."""
     try:
         action()
     except ReleaseError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return error.code
     return 0
