@@ -3,67 +3,148 @@
 
 PYTHONPATH=scripts python3 -c 'from krafla_release import http; http.session().get("https://...")'
 
-Reading is repeated by urllib3 on 429 and 5xx and on broken connections, as Retry-After asks.  What
-changes something is sent once: whether it arrived is for the caller to look up before a second try.
+Reading is repeated on outages and broken connections.  What changes something is sent once: whether
+it arrived is for the caller to look up before a second try.  Only what a rate limit refused was
+certainly not done, and is sent again when the service says so.
 """
 
 from __future__ import annotations
 
+import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import requests
-from requests.adapters import HTTPAdapter
 from urllib3 import Retry
+from urllib3.exceptions import InvalidHeader
 
-from krafla_release.project import RemoteError, TryLaterError, facts, version
+from krafla_release.project import (
+    RemoteError,
+    TryLaterError,
+    VerificationError,
+    facts,
+    version,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TIMEOUT = (10.0, 120.0)  # seconds to connect, and between two packets
 TRIES = 6
-LATER = frozenset({408, 429, 500, 502, 503, 504})  # answers that another time may change
+OUTAGES = frozenset({408, 500, 502, 503, 504})
+LATER = OUTAGES | {429}  # answers that another time may change
 LONGEST_WAIT = 300.0  # seconds; a service that asks for more is asked again by the next run
+CHUNK = 1 << 16
 
 
 class Session(requests.Session):
-    """A session whose every request has a timeout."""
+    """A session whose every request has a timeout, and a second try where that is safe."""
 
-    def request(self, *args: Any, **kwargs: Any) -> requests.Response:
-        """Send a request; a connection that cannot be made or breaks is worth another try later."""
-        kwargs.setdefault("timeout", TIMEOUT)
-        try:
-            return super().request(*args, **kwargs)
-        except requests.RequestException as error:
-            raise TryLaterError(f"{args[1]}: {error}") from error
+    def __init__(self, pause: float = 1.0, tries: int = TRIES) -> None:
+        super().__init__()
+        self.pause, self.tries = pause, tries
+
+    def request(
+        self, method: str | bytes, url: str | bytes, *args: Any, **options: Any
+    ) -> requests.Response:
+        """Send a request; what cannot be sent or breaks is worth another try later."""
+        options.setdefault("timeout", TIMEOUT)
+        reads = method in ("GET", "HEAD")
+        for wait in self.waits():
+            try:
+                answer = super().request(method, url, *args, **options)
+            except requests.RequestException as error:
+                if reads and wait is not None:
+                    time.sleep(wait)
+                    continue
+                raise failure(f"{method!s} {url!s}", error) from None
+            again = is_limit(answer) or (reads and answer.status_code in OUTAGES)
+            asked = asked_wait(answer)
+            if not again or wait is None or (asked or 0) > LONGEST_WAIT:
+                return answer
+            time.sleep(wait if asked is None else asked)
+        raise AssertionError  # the last wait is None
+
+    def waits(self) -> list[float | None]:
+        """Return the seconds to wait after each try; None after the last."""
+        return [*(min(self.pause * 2**n, LONGEST_WAIT) for n in range(self.tries - 1)), None]
+
+    def fetch(self, url: str, limit: int, **options: Any) -> bytes:
+        """Return a body of at most `limit` bytes; a broken one is fetched again from its start."""
+        for wait in self.waits():
+            try:
+                with self.get(url, stream=True, **options) as answer:
+                    return bounded(check(answer), limit)
+            except requests.RequestException as error:
+                if wait is None:
+                    raise failure(f"GET {url}", error) from None
+                time.sleep(wait)
+        raise AssertionError  # the last wait is None
 
 
-def session(headers: Mapping[str, str] | None = None, pause: float = 1.0) -> Session:
+def session(
+    headers: Mapping[str, str] | None = None, pause: float = 1.0, tries: int = TRIES
+) -> Session:
     """Return a session; `pause` seconds, doubled each time, lie between two tries."""
-    retry = Retry(
-        total=TRIES,
-        backoff_factor=pause,
-        backoff_max=LONGEST_WAIT,
-        status_forcelist=LATER,
-        allowed_methods={"GET", "HEAD"},
-        respect_retry_after_header=True,
-        raise_on_status=False,
-    )
-    made = Session()
+    made = Session(pause, tries)
     # The services ask for a name and a place to complain; Zenodo slows down the library's own.
     agent = f"krafla-release/{version()} (+https://github.com/{facts()['repository']})"
     made.headers.update({"User-Agent": agent, **(headers or {})})
-    made.trust_env = True
-    for scheme in ("https://", "http://"):
-        made.mount(scheme, HTTPAdapter(max_retries=retry))
     return made
+
+
+def bounded(answer: requests.Response, limit: int) -> bytes:
+    """Return the body of an answer; one that is too long is not read to its end."""
+    body = bytearray()
+    for chunk in answer.iter_content(CHUNK):
+        body += chunk
+        if len(body) > limit:
+            raise VerificationError(f"{shown(answer.url)}: longer than {limit} bytes")
+    return bytes(body)
+
+
+def is_limit(answer: requests.Response) -> bool:
+    """Return whether a rate limit refused the request; GitHub says so with 403 as well."""
+    if answer.status_code == 403:
+        left = answer.headers.get("X-RateLimit-Remaining", "")
+        return "Retry-After" in answer.headers or left.strip() == "0"
+    return answer.status_code == 429
+
+
+def asked_wait(answer: requests.Response) -> float | None:
+    """Return the seconds that a service asks to be left alone, if it does."""
+    if given := answer.headers.get("Retry-After"):
+        try:
+            return Retry().parse_retry_after(given)
+        except InvalidHeader:
+            return None
+    reset = answer.headers.get("X-RateLimit-Reset", "")
+    if is_limit(answer) and re.fullmatch(r"\d{1,12}", reset):
+        return max(int(reset) - time.time(), 0.0)
+    return None
+
+
+def shown(text: object) -> str:
+    """Return an address, or a message with one, without the query: that may hold a signature."""
+    return re.sub(r"\?[^\s'\"]*", "", str(text))
+
+
+def failure(what: str, error: requests.RequestException) -> RemoteError | TryLaterError:
+    """Return the error for a request that got no answer; a wrong address gets none ever."""
+    kind = RemoteError if isinstance(error, ValueError) else TryLaterError
+    return kind(f"{shown(what)}: {shown(error)}")
 
 
 def check(answer: requests.Response) -> requests.Response:
     """Return an answer that is a success; others become errors that say what the service said."""
     if answer.ok:
         return answer
-    what = f"{answer.request.method} {answer.url}: {answer.status_code} {answer.reason}"
+    method = answer.request.method
+    what = f"{method} {shown(answer.url)}: {answer.status_code} {answer.reason}"
+    if is_limit(answer):
+        seconds = asked_wait(answer)
+        until = f", again in {seconds / 60:.0f} minutes" if seconds else ""
+        raise TryLaterError(f"{what}: rate limit{until}")
     said = " ".join(answer.text.split())[:300]
     kind = TryLaterError if answer.status_code in LATER else RemoteError
     raise kind(f"{what}: {said}" if said else what)
@@ -76,4 +157,4 @@ def json_of(answer: requests.Response) -> Any:
         return answer.json()
     except requests.JSONDecodeError:
         kind = answer.headers.get("Content-Type", "nothing")
-        raise TryLaterError(f"{answer.url}: wanted JSON, got {kind}") from None
+        raise TryLaterError(f"{shown(answer.url)}: wanted JSON, got {kind}") from None

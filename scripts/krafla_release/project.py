@@ -119,6 +119,14 @@ def not_started(program: str | Path, error: OSError) -> ReleaseError:
     return ReleaseError(f"{program}: {error.strerror}")
 
 
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file that is either whole or not there, whatever interrupts."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(data)
+    part.replace(path)
+
+
 def unpack(archive: Path, place: Path) -> None:
     """Unpack the files and directories of a tar archive; nothing gets out of `place`."""
     with tarfile.open(archive) as tar:
