@@ -38,21 +38,31 @@ def listing(*words: str | Path) -> str:
     return done.stdout
 
 
-def segment_faults(headers: str) -> Iterator[str]:
-    """Yield what is wrong with an ELF program, from what readelf says of its segments."""
+def segments_of(headers: str) -> list[tuple[str, str]]:
+    """Return the kinds and flags of an ELF file's segments, from what readelf says of them."""
     rows = [line.split() for line in headers.splitlines() if re.match(r"  [A-Z_]+ +0x", line)]
     # type, offset, two addresses, two sizes, flags of up to three words, alignment
-    segments = [(row[0], "".join(row[6:-1])) for row in rows]
-    kinds = {kind for kind, _ in segments}
+    return [(row[0], "".join(row[6:-1])) for row in rows]
+
+
+def memory_faults(headers: str) -> Iterator[str]:
+    """Yield what is wrong with the memory that an ELF program or library asks for."""
+    segments = segments_of(headers)
+    if ("GNU_STACK", WANTED_STACK) not in segments:
+        yield "may have an executable stack"
+    if ("LOAD", EXECUTABLE_WRITABLE) in segments:
+        yield "has memory that is writable and executable"
+
+
+def segment_faults(headers: str) -> Iterator[str]:
+    """Yield what is wrong with an ELF program, from what readelf says of its segments."""
+    kinds = {kind for kind, _ in segments_of(headers)}
     if "LOAD" not in kinds:
         yield "has no segments: is it a program?"
     for kind in ("INTERP", "DYNAMIC"):
         if kind in kinds:
             yield f"is not static: it has a segment {kind}"
-    if ("GNU_STACK", WANTED_STACK) not in segments:
-        yield "may have an executable stack"
-    if ("LOAD", EXECUTABLE_WRITABLE) in segments:
-        yield "has memory that is writable and executable"
+    yield from memory_faults(headers)
 
 
 def import_faults(headers: str) -> Iterator[str]:
@@ -72,9 +82,9 @@ def program_faults(program: Path) -> Iterator[str]:
         yield from segment_faults(listing("readelf", "-lW", program))
 
 
-def object_faults(isa: isas.Isa, directory: Path) -> Iterator[str]:
-    """Yield the instructions of a build that its CPUs need not have."""
-    folder = directory / "obj"
+def object_faults(isa: isas.Isa, directory: Path, objects: str = "obj") -> Iterator[str]:
+    """Yield the instructions of a build that its CPUs need not have; libraries are of "pic"."""
+    folder = directory / objects
     kernels = folder / "runtime" / "kernels" / isa.name
     found = sorted(folder.glob("runtime/**/*.o"))
     objdump = f"{build.cross(isa)}objdump" if "windows" not in directory.name else windows.OBJDUMP

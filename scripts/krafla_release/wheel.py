@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""Make the Python wheels with the native libraries: one for each Linux archive, same bytes always.
+
+    PYTHONPATH=scripts python3 -m krafla_release.wheel linux-x86_64
+
+A wheel holds the package of runtime/python and a libkrafla of every shipped row, of which the
+package loads the fastest that fits.  It needs no compiler, and no newer C library than its name
+says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import isas
+from krafla_release import audit, build
+from krafla_release import package as packing
+from krafla_release.project import (
+    ROOT,
+    ReleaseError,
+    VerificationError,
+    exit_code,
+    run,
+    source_date_epoch,
+    version,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from krafla_release.archives import Archive
+
+# The newest glibc that a library may need; it is in the file's name.  Debian 12's compilers bind to
+# 2.34 at the most (pthread_create), which Ubuntu 22.04 and RHEL 9 have, too.
+GLIBC = (2, 34)
+PLATFORMS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7": "armv7l"}  # as Python spells them
+HEADER = ROOT / "runtime" / "include" / "krafla.h"
+
+
+def tag(archive: Archive) -> str:
+    """Return what a wheel runs on, in the words of PEP 600."""
+    major, minor = GLIBC
+    return f"py3-none-manylinux_{major}_{minor}_{PLATFORMS[archive.arch]}"
+
+
+def file_name(archive: Archive) -> str:
+    """Return the name of an archive's wheel."""
+    if archive.system != "linux":
+        raise ReleaseError(f"{archive.name}: wheels are made for Linux only")
+    return f"krafla-{version()}-{tag(archive)}.whl"
+
+
+def library(isa: isas.Isa) -> Path:
+    """Return where the Makefile puts a row's library."""
+    return build.build_dir(isa) / "libkrafla.so"
+
+
+def symbol_faults(symbols: str, declared: set[str]) -> Iterator[str]:
+    """Yield what is wrong with a library's symbols, from what readelf says of them."""
+    rows = [line.split() for line in symbols.splitlines() if re.match(r" *\d+: ", line)]
+    # number, value, size, type, binding, visibility, section, name, number of the version
+    found = [(row[7], row[6]) for row in rows if len(row) > 7 and row[4] == "GLOBAL"]
+    exported = {name for name, section in found if section != "UND"}
+    for name in sorted(exported ^ declared):
+        yield f"{name} is {'exported' if name in exported else 'declared'} only"
+    for name in (name for name, section in found if section == "UND"):
+        needs = re.search(r"@GLIBC_(\d+)\.(\d+)(?:\.\d+)?$", name)
+        if needs is None:
+            yield f"needs {name}, which is not the C library's"
+        elif (int(needs[1]), int(needs[2])) > GLIBC:
+            yield f"needs {name}, newer than the {GLIBC[0]}.{GLIBC[1]} of the wheel's name"
+
+
+def library_faults(isa: isas.Isa) -> Iterator[str]:
+    """Yield what is wrong with the library of a row."""
+    path = library(isa)
+    declared = set(re.findall(r"\bkrafla_\w+(?=\()", HEADER.read_text(encoding="utf-8")))
+    yield from audit.memory_faults(audit.listing("readelf", "-lW", path))
+    yield from symbol_faults(audit.listing("readelf", "-W", "--dyn-syms", path), declared)
+    if str(ROOT).encode() in path.read_bytes():
+        yield f"holds the name of the folder that it was built in, {ROOT}"
+    yield from audit.object_faults(isa, path.parent, "pic")
+
+
+def libraries(archive: Archive) -> dict[str, Path]:
+    """Build and check the libraries of an archive; return them by their paths in the wheel."""
+    rows = isas.load(archive.arch, built=True, ship=True)
+    for isa in rows:
+        build.make(isa, "lib")
+    faults = [f"{isa.name}: libkrafla.so {fault}" for isa in rows for fault in library_faults(isa)]
+    if faults:
+        raise VerificationError("\n  ".join([f"{archive.name} has wrong libraries:", *faults]))
+    return {f"krafla/_lib/libkrafla-{isa.name}.so": library(isa) for isa in rows}
+
+
+def hatch(archive: Archive, inside: Mapping[str, Path], directory: Path) -> Path:
+    """Let hatchling write the wheel into an empty directory."""
+    data = {
+        "pure_python": False,
+        "tag": tag(archive),
+        "force_include": {str(path): name for name, path in inside.items()},
+    }
+    env = {"KRAFLA_WHEEL": json.dumps(data), "SOURCE_DATE_EPOCH": str(source_date_epoch())}
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", directory, env=env)
+    return directory / file_name(archive)
+
+
+def package(archive: Archive, directory: Path = packing.DIST) -> Path:
+    """Build and write the wheel of an archive and return its path."""
+    path = directory / file_name(archive)
+    inside = libraries(archive)
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".wheel-", dir=directory) as temporary:
+        hatch(archive, inside, Path(temporary)).replace(path)
+    data = path.read_bytes()
+    print(f"{path}: {len(data)} bytes, {len(inside)} libraries")
+    print(f"  sha256  {hashlib.sha256(data).hexdigest()}")
+    return path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make the wheels of the chosen archives."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    packing.add_arguments(parser)
+    parser.add_argument("--dist", type=Path, default=packing.DIST, help="where (default: dist)")
+    args = parser.parse_args(argv)
+
+    def work() -> None:
+        for archive in packing.choose(args.archive, every=args.all):
+            package(archive, args.dist)
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
