@@ -262,16 +262,16 @@ def test_the_float_reference_reads_the_file_back(tmp_path: Path) -> None:
     assert np.abs(logits - want).max() < 0.1 * np.abs(want).max()
 
 
-def test_the_guide_has_the_options_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_of_models_has_the_options_of_the_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     options: set[str] = set()
     for kind in ("hf", "gguf", "llama2c"):
         with pytest.raises(SystemExit):
             convert.main([kind, "--help"])
         options |= set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
-    guide = Path(__file__).resolve().parents[2] / "docs" / "user-guide.md"
-    table = (
-        guide.read_text(encoding="utf-8").split("| option of `convert.py` |")[1].split("\n\n")[0]
-    )
+    page = Path(__file__).resolve().parents[2] / "docs" / "models.md"
+    table = page.read_text(encoding="utf-8").split("| option of `convert.py` |")[1].split("\n\n")[0]
     assert options == set(re.findall(r"^\| `(--[\w-]+)", table, re.MULTILINE))
 
 
