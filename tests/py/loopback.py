@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A service on 127.0.0.1 that fails on demand: the base of the stand-ins of GitHub and Zenodo.
 
-A subclass answers requests from its state.  The base logs every request, and spoils answers as the
-table of faults says: with another status, cut short, late, or not at all although the state changed.
+A subclass answers requests from its state.  The base logs every request, and spoils answers as its
+table of faults says: with another status, cut, late, or not at all although the state has changed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Request:
     whole: bool
 
     def json(self) -> Any:
+        """Return the body, read as JSON."""
         return json.loads(self.body)
 
 
@@ -66,10 +67,12 @@ class Fault:
     seconds: float = 0.0
 
     def fits(self, request: Request) -> bool:
-        return self.times > 0 and request.method == self.method and self.fits_path(request.path)
-
-    def fits_path(self, path: str) -> bool:
-        return re.fullmatch(self.path, path) is not None
+        """Return whether this row is for a request."""
+        return (
+            self.times > 0
+            and request.method == self.method
+            and bool(re.fullmatch(self.path, request.path))
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,10 +85,10 @@ class Logged:
     headers: dict[str, str]
 
 
-def as_json(data: Any, status: int = 200, **headers: str) -> Answer:
+def as_json(data: Any, status: int = 200) -> Answer:
     """Return an answer that holds JSON."""
     kind = {"Content-Type": "application/json; charset=utf-8"}
-    return Answer(status, json.dumps(data).encode(), kind | headers)
+    return Answer(status, json.dumps(data).encode(), kind)
 
 
 class Service:
@@ -94,19 +97,21 @@ class Service:
     def __init__(self) -> None:
         self.log: list[Logged] = []
         self.faults: list[Fault] = []
-        # Called before a request is applied and before its answer is sent, with True the second
-        # time; the client gets no answer if it returns true.
-        self.watch: Callable[[Request, bool], bool] = lambda _request, _applied: False
+        # Called when a request is "asked", and when it is "done" but not answered yet; the client
+        # gets no answer if it returns true.
+        self.watch: Callable[[Request, str], bool] = lambda _request, _when: False
         self.lock = threading.RLock()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
         self.server.daemon_threads = True
 
     @property
     def port(self) -> int:
+        """Where it listens."""
         return int(self.server.server_address[1])
 
     @property
     def url(self) -> str:
+        """Where clients find it."""
         return f"http://127.0.0.1:{self.port}"
 
     def answer(self, request: Request) -> Answer:
@@ -136,7 +141,7 @@ class Service:
     def serve(self, request: Request) -> tuple[Answer | None, bool]:
         """Return the answer to send, or None for none, and whether to cut it."""
         with self.lock:
-            if self.watch(request, False):
+            if self.watch(request, "asked"):
                 return None, False
             if not request.whole:
                 self.broken_off(request)
@@ -149,7 +154,7 @@ class Service:
                 if fault.kind == "status":
                     return Answer(fault.status, fault.body, fault.headers), False
             answer: Answer | None = self.answer(request)
-            if self.watch(request, True) or (fault and fault.kind == "lost"):
+            if self.watch(request, "done") or (fault and fault.kind == "lost"):
                 answer = None
         if fault and fault.kind == "slow":
             time.sleep(fault.seconds)
@@ -202,6 +207,6 @@ class Service:
                 if self.command != "HEAD":
                     self.wfile.write(body)
 
-            do_GET = do_HEAD = do_POST = do_PATCH = do_DELETE = do_PUT = handle_any
+            do_GET = do_HEAD = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815
 
         return Handler

@@ -55,9 +55,11 @@ class GitHub(Service):
 
     @property
     def api(self) -> str:
+        """What GITHUB_API_URL must say."""
         return self.url + API
 
     def new_id(self) -> int:
+        """Return an id that nothing has yet."""
         self.next_id += 1
         return self.next_id
 
@@ -71,6 +73,7 @@ class GitHub(Service):
         return shown
 
     def answer(self, request: Request) -> Answer:
+        """Check the token and take the route."""
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         if token and token not in self.tokens:
             return as_json({"message": "Bad credentials"}, 401)
@@ -85,6 +88,7 @@ class GitHub(Service):
         return as_json({"message": "Not Found"}, 404)
 
     def routes(self) -> list[tuple[str, str, Callable[..., Answer]]]:
+        """Return the routes by method and path."""
         return [
             ("GET", f"{HOME}/releases", self.list_releases),
             ("POST", f"{HOME}/releases", self.create),
@@ -98,6 +102,7 @@ class GitHub(Service):
         ]
 
     def shown_asset(self, release: StoredRelease, asset: StoredAsset) -> dict[str, Any]:
+        """Return an asset in GitHub's words."""
         digest = f"sha256:{hashlib.sha256(asset.data).hexdigest()}"
         return {
             "id": asset.id,
@@ -109,6 +114,7 @@ class GitHub(Service):
         }
 
     def shown(self, release: StoredRelease) -> dict[str, Any]:
+        """Return a release in GitHub's words."""
         tag = f"untagged-{release.id}" if release.draft else release.tag
         return {
             "id": release.id,
@@ -124,6 +130,7 @@ class GitHub(Service):
         }
 
     def list_releases(self, request: Request) -> Answer:
+        """List a page of releases; only writers see drafts."""
         writes = "authorization" in request.headers
         seen = [release for release in self.releases[::-1] if writes or not release.draft]
         size = min(int(request.query["per_page"]), self.page_size)
@@ -135,6 +142,7 @@ class GitHub(Service):
         return as_json([self.shown(release) for release in part], **more)
 
     def create(self, request: Request) -> Answer:
+        """Make a release of a commit that was pushed."""
         data = request.json()
         if data["target_commitish"] not in self.commits:
             return as_json({"message": "Validation Failed"}, 422)
@@ -150,9 +158,11 @@ class GitHub(Service):
         return as_json(self.shown(release), 201)
 
     def of(self, number: str) -> StoredRelease:
+        """Return the release with an id."""
         return next(release for release in self.releases if release.id == int(number))
 
     def change(self, request: Request, number: str) -> Answer:
+        """Change the notes or publish; publishing creates the tag."""
         release, data = self.of(number), request.json()
         if "tag_name" in data:
             return as_json({"message": "the tag is never to be sent"}, 422)
@@ -163,6 +173,7 @@ class GitHub(Service):
         return as_json(self.shown(release))
 
     def upload(self, request: Request, number: str) -> Answer:
+        """Store a file, of which no other has the name, in a draft."""
         release, name = self.of(number), request.query["name"]
         if not release.draft:
             return as_json({"message": "Cannot upload assets to an immutable release."}, 422)
@@ -182,6 +193,7 @@ class GitHub(Service):
             self.of(found[1]).assets.append(starter)
 
     def asset(self, number: str) -> tuple[StoredRelease, StoredAsset] | None:
+        """Return the asset with an id, and its release."""
         for release in self.releases:
             for asset in release.assets:
                 if asset.id == int(number):
@@ -189,6 +201,7 @@ class GitHub(Service):
         return None
 
     def delete(self, _: Request, number: str) -> Answer:
+        """Take a file away from a draft."""
         found = self.asset(number)
         if not found:
             return as_json({"message": "Not Found"}, 404)
@@ -207,6 +220,7 @@ class GitHub(Service):
         return Answer(302, b"", {"Location": where})
 
     def storage(self, request: Request, number: str) -> Answer:
+        """Return the bytes of a file."""
         found = self.asset(number)
         assert found
         if "authorization" in request.headers:
@@ -214,6 +228,7 @@ class GitHub(Service):
         return Answer(200, found[1].data, {"Content-Type": "application/octet-stream"})
 
     def public(self, request: Request, tag: str, name: str) -> Answer:
+        """Return a file of a published release to anybody."""
         assert "authorization" not in request.headers
         for release in self.releases:
             for asset in release.assets:
@@ -222,6 +237,7 @@ class GitHub(Service):
         return Answer(404)
 
     def commit(self, _: Request, reference: str) -> Answer:
+        """Tell which commit a name stands for."""
         commit = self.tags.get(reference.removeprefix("tags/"), reference)
         if commit in self.commits:
             return as_json({"sha": commit})
