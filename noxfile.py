@@ -13,7 +13,7 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent / "scripts"))
 
-from krafla_release import testing
+import isas
 
 nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "types", "tests"]
@@ -31,7 +31,7 @@ def add_test_session(name: str) -> None:
         session.run(PYTHON, "-m", "krafla_release.testing", name, env=ENV)
 
 
-for isa_session in testing.sessions():
+for isa_session in isas.sessions():
     add_test_session(isa_session)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Read runtime/kernels/isas.txt, the one list of instruction sets.
 
-    python3 scripts/isas.py --arch aarch64 --built --json
+    python3 scripts/isas.py --arch aarch64 --sessions --json
 
 Makefile, CMakeLists.txt and this module read the same file; nothing else may list ISAs.
 """
@@ -111,6 +111,15 @@ def load(arch: str | None = None, *, built: bool = False, ship: bool = False) ->
     ]
 
 
+def sessions() -> dict[str, Isa]:
+    """Return test session names; the first row of a name has it plain, others add their arch."""
+    named: dict[str, Isa] = {}
+    for isa in load():
+        name = f"test-{isa.name}"
+        named[name if name not in named else f"{name}-{isa.arch}"] = isa
+    return {name: isa for name, isa in named.items() if isa.built}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the chosen rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -118,10 +127,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--built", action="store_true", help="only the ISAs that have kernels")
     parser.add_argument("--json", action="store_true", help="for a workflow matrix")
     fields = [field.name for field in dataclasses.fields(Isa)]
-    parser.add_argument("--field", choices=fields, default="name", help="the column to print")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--field", choices=fields, default="name", help="the column to print")
+    shown.add_argument("--sessions", action="store_true", help="print the names of nox instead")
     args = parser.parse_args(argv)
 
-    values = [getattr(isa, args.field) for isa in load(args.arch, built=args.built)]
+    rows = load(args.arch, built=args.built)
+    if args.sessions:
+        values = [name for name, isa in sessions().items() if isa in rows]
+    else:
+        values = [getattr(isa, args.field) for isa in rows]
     if args.json:
         print(json.dumps(values))
     else:

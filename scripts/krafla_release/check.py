@@ -20,7 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from krafla_release import testing
+import isas
 from krafla_release.project import ROOT
 
 if TYPE_CHECKING:
@@ -51,14 +51,14 @@ class Result:
 
 def by_hand() -> list[str]:
     """Return the test sessions that only a maintainer starts."""
-    rows = testing.sessions().items()
+    rows = isas.sessions().items()
     return [name for name, isa in rows if isa.arch in BY_HAND_ARCHS]
 
 
 def steps() -> dict[str, list[str]]:
     """Return the steps and their commands, in order; those by hand are among them."""
     fetch = [sys.executable, "scripts/fetch_models.py", "--optional"]
-    names = ["lint", "types", *testing.sessions()]
+    names = ["lint", "types", *isas.sessions()]
     names += ["tests", "emulated", "windows", "cmake", "asan", "fuzz"]
     plan = {"models": fetch} | {name: [*NOX, name] for name in names}
     plan |= {name: [*NOX, name, "--", "--all"] for name in ("package", "smoke")}
@@ -69,7 +69,7 @@ def chosen(wanted: list[str]) -> dict[str, list[str]]:
     """Return the steps of a command line: the named ones, every row's, or all but by hand."""
     known = steps()
     if wanted == [EVERY_ROW]:
-        wanted = list(testing.sessions())
+        wanted = list(isas.sessions())
     names = wanted or [name for name in known if name not in by_hand()]
     return {name: known[name] for name in names}
 

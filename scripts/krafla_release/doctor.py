@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     print(f"Krafla {version()} on {build.host_arch()}, Python {sys.version.split()[0]}")
     print("tools", *tool_lines(), sep="\n")
-    print("instruction sets", *(isa_line(*row) for row in testing.sessions().items()), sep="\n")
+    print("instruction sets", *(isa_line(*row) for row in isas.sessions().items()), sep="\n")
     planned = dict.fromkeys(isa.name for isa in isas.load() if not isa.built)
     print("no kernels yet\n ", ", ".join(planned) or "none")
     free = shutil.disk_usage(ROOT).free / 2**30

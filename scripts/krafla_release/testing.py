@@ -28,15 +28,6 @@ VNNIRUN = "vnnirun"  # in the column cpu of isas.txt
 FEW_KERNELS = "matmul * k=64 *"
 
 
-def sessions() -> dict[str, isas.Isa]:
-    """Return test session names; the first row of a name has it plain, others add their arch."""
-    named: dict[str, isas.Isa] = {}
-    for isa in isas.load():
-        name = f"test-{isa.name}"
-        named[name if name not in named else f"{name}-{isa.arch}"] = isa
-    return {name: isa for name, isa in named.items() if isa.built}
-
-
 def not_run(what: str, reason: str) -> None:
     """Announce a test that could not be run; `make check` lists these lines at its end."""
     print(f"not run: {what}: {reason}", flush=True)
@@ -91,7 +82,7 @@ def runners(isa: isas.Isa) -> list[list[str]]:
 
 def check_isa(name: str) -> None:
     """Build a row as it is released and plainly, and run its C tests and end-to-end tests."""
-    isa = sessions()[name]
+    isa = isas.sessions()[name]
     reason = missing_tool(isa)
     if reason:
         not_run(name, reason)
@@ -179,7 +170,7 @@ def check_fuzz(seconds: int = FUZZ_SECONDS) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one session by name."""
     others = {"asan": check_sanitized, "fuzz": check_fuzz}
-    names = [*sessions(), *others]
+    names = [*isas.sessions(), *others]
     args = list(sys.argv[1:] if argv is None else argv)
     if len(args) != 1 or args[0] not in names:
         print(f"usage: testing NAME, one of: {' '.join(names)}", file=sys.stderr)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import isas
-from krafla_release import check, testing
+from krafla_release import check
 
 
 def test_check_has_a_step_for_every_row() -> None:
-    assert set(testing.sessions()) <= set(check.steps())
-    assert len(testing.sessions()) == len(isas.load(built=True))
+    assert set(isas.sessions()) <= set(check.steps())
+    assert len(isas.sessions()) == len(isas.load(built=True))
 
 
 def test_check_runs_all_steps_but_those_by_hand() -> None:
@@ -25,7 +25,7 @@ def test_check_runs_all_steps_but_those_by_hand() -> None:
 
 
 def test_check_of_every_row_takes_those_by_hand_too() -> None:
-    assert list(check.chosen([check.EVERY_ROW])) == list(testing.sessions())
+    assert list(check.chosen([check.EVERY_ROW])) == list(isas.sessions())
 
 
 def test_summary_lists_what_was_not_run_and_what_is_by_hand() -> None:

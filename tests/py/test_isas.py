@@ -12,7 +12,6 @@ import re
 import pytest
 
 import isas
-from krafla_release import testing
 
 ROW = (
     "avx2 | x86_64 | fused | -mavx2 -mfma | /arch:AVX2 | avx2 fma | q8p16x4 q4p16x4 | Haswell | yes"
@@ -94,6 +93,11 @@ def test_isas_prints_one_field_a_line(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_sessions_name_every_row_with_kernels_once() -> None:
-    sessions = testing.sessions()
+    sessions = isas.sessions()
     assert list(sessions.values()) == isas.load(built=True)
     assert sessions["test-avx2"].arch == "x86_64"
+
+
+def test_isas_prints_the_sessions_of_an_architecture(capsys: pytest.CaptureFixture[str]) -> None:
+    assert isas.main(["--arch", "armv7", "--sessions", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == ["test-neon-armv7", "test-scalar-armv7"]
