@@ -16,11 +16,6 @@ import tarfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -75,6 +70,10 @@ def version() -> str:
 @functools.cache
 def facts() -> dict[str, str]:
     """Return packaging/project.toml: the names under which the project is published."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:  # a package: what runs by Python alone asks for no facts
+        import tomli as tomllib
     return {name: str(value) for name, value in tomllib.loads(FACTS.read_text()).items()}
 
 
