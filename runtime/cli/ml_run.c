@@ -8,7 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ID = (1 << 24) - 1 };
+#include "cpu.h"
+
+enum {
+    MAX_ID = (1 << 24) - 1,
+    PROBE_FIRST = 10, /* no code of args_exit, of a shell or of a crash */
+    PROBE_LAST = 99,
+};
 
 static const char examples[] =
     "Examples:\n"
@@ -114,7 +120,10 @@ static const struct args_option options[] = {
      "tokens as {id text}.",
      NULL},
     {"--probe", NULL, ARGS_FLAG, &given.probe, 0, 0, NULL,
-     "Only exit: 0 if this CPU can run this build, else 3, printing nothing.", NULL},
+     "Only exit: 0 if this CPU can run this build, else 3, printing nothing. The needs of other "
+     "builds may follow, each as one word: then 10 if this CPU has all of the first, 11 of the "
+     "second, and so on; 3 if of none.",
+     NULL},
 };
 
 static const struct args_program program = {
@@ -391,14 +400,27 @@ static int run(struct run *r)
     return r->o->chat ? run_chat(r) : run_prompted(r);
 }
 
+/* A launcher's one question: which of these lists of features is the first that this CPU has? */
+static int probe(char **lists)
+{
+    const uint32_t features = kr_cpu_detect();
+    size_t length;
+    for (int code = PROBE_FIRST; *lists && code <= PROBE_LAST; code++, lists++)
+        if (!kr_cpu_missing(*lists, features, &length))
+            return code;
+    return ARGS_CPU;
+}
+
 int main(int argc, char **argv)
 {
     krafla_error err;
     if (krafla_cpu_check(&err) != KRAFLA_OK) {
-        if (argc != 2 || strcmp(argv[1], "--probe") != 0)
+        if (argc < 2 || strcmp(argv[1], "--probe") != 0)
             console_error("%s", err.message);
         return ARGS_CPU;
     }
+    if (argc > 2 && strcmp(argv[1], "--probe") == 0)
+        return probe(argv + 2);
     console_init(&argc, &argv);
 
     int code;

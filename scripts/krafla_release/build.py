@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ from krafla_release.project import ROOT, ReleaseError, exit_code, run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+
+MINGW = "x86_64-w64-mingw32-"  # the prefix of the tools that make Windows programs
 
 
 def host_arch() -> str:
@@ -38,11 +42,23 @@ def has_asm(isa: isas.Isa) -> bool:
     return (ROOT / "runtime" / "kernels" / isa.name / "asm").is_dir()
 
 
+def mingw_compiler() -> str | None:
+    """Return the compiler's name after MINGW; Debian's may say that it has POSIX threads."""
+    return next((name for name in ("gcc-posix", "gcc") if shutil.which(MINGW + name)), None)
+
+
 def build_dir(isa: isas.Isa, *, release: bool = True, system: str = "") -> Path:
     """Return where the Makefile puts a row's build: as released, or plain (see make)."""
     words = [isa.name, *([system] if system else [isa.arch] if cross(isa) else [])]
     words += ["pt", *(["asm"] * has_asm(isa))] if release else []
     return ROOT / "build" / "-".join(words)
+
+
+def program_file(isa: isas.Isa, program: str, system: str = "linux") -> Path:
+    """Return where the Makefile puts a released program."""
+    if system == "windows":
+        return build_dir(isa, system=system) / f"{program}.exe"
+    return build_dir(isa) / program
 
 
 def make(
@@ -57,14 +73,20 @@ def make(
     run("make", "-s", "--no-print-directory", jobs, *words, *goals, env={"LC_ALL": "C"})
 
 
-def build_arch(arch: str) -> list[isas.Isa]:
+def build_arch(arch: str, system: str = "linux") -> list[isas.Isa]:
     """Build the programs of every shipped row of an architecture and return the rows."""
     rows = isas.load(arch, built=True, ship=True)
     if not rows:
         raise ReleaseError(f"runtime/kernels/isas.txt: no row for {arch} has kernels")
+    variables = {}
+    if system == "windows":
+        compiler = mingw_compiler()
+        if compiler is None:
+            raise ReleaseError(f"{MINGW}gcc is not installed: invoke doctor names the package")
+        variables = {"CROSS": MINGW, "CC": compiler}
     for isa in rows:
-        directory = build_dir(isa).relative_to(ROOT)
-        make(isa, *(str(directory / program) for program in programs()))
+        goals = [program_file(isa, program, system).relative_to(ROOT) for program in programs()]
+        make(isa, *map(str, goals), variables=variables)
     return rows
 
 
@@ -72,8 +94,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Build one architecture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arch", default=host_arch(), choices=isas.CROSS)
+    systems = ("linux", "windows")
+    parser.add_argument("--system", default=systems[0], choices=systems)
     args = parser.parse_args(argv)
-    return exit_code(lambda: build_arch(args.arch))
+    if args.system == "windows" and args.arch != "x86_64":
+        parser.error("Windows programs are made for x86_64")
+    return exit_code(lambda: build_arch(args.arch, args.system))
 
 
 if __name__ == "__main__":

@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Make dist/krafla-VERSION-<archive>.tar.gz: same commit, same compiler, same bytes.
+"""Make dist/krafla-VERSION-<archive>.tar.gz or .zip: same commit, same compiler, same bytes.
 
     PYTHONPATH=scripts python3 -m krafla_release.package linux-x86_64
 
 The members are compared with packaging/<archive>.contract; --update-contract writes that file
-anew, so that a change of the archive is a reviewed diff.
+anew, so that a change of the archive is a reviewed diff.  --digest FILE... prints the content
+digest of packed files, which tells whether two hold the same, whatever compressed them.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
-import io
 import sys
-import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import isas
-from krafla_release import archives, build, testing
+from krafla_release import archives, build, packed, testing
 from krafla_release.archives import PROGRAM, Archive, Member
 from krafla_release.project import ROOT, ReleaseError, exit_code, source_date_epoch, version
 
@@ -32,14 +30,15 @@ DIST = ROOT / "dist"
 def members_of(archive: Archive, read: Callable[[Path], bytes] = Path.read_bytes) -> list[Member]:
     """Return everything that goes in; the programs must have been built if they are read."""
     rows = isas.load(archive.arch, built=True, ship=True)
-    members = archives.plain_files()
+    builds = {isa.name: " ".join(isa.needs) for isa in rows}
+    members = [*archives.plain_files(), archives.readme(archive, builds, path_of(archive).name)]
     for program in archives.programs():
-        members.append(archives.launcher(program, [isa.name for isa in rows]))
-        members += [
-            Member(f"bin/{program}-{isa.name}", PROGRAM, read(build.build_dir(isa) / program))
-            for isa in rows
-        ]
-    return members
+        members.append(archives.launcher(program, builds, archive.system))
+        for isa in rows:
+            path = build.program_file(isa, program, archive.system)
+            name = f"bin/{program}-{isa.name}{path.suffix}"
+            members.append(Member(name, PROGRAM, read(path)))
+    return archives.self_contained(members)
 
 
 def check_contract(archive: Archive, members: list[Member]) -> None:
@@ -62,48 +61,50 @@ def update_contract(archive: Archive) -> None:
     contract.write_text(archives.contract_lines(members))
 
 
-def tar_gz(top: str, members: list[Member], epoch: int) -> bytes:
-    """Return a .tar.gz with nothing of this machine in it: sorted, owner 0, one time."""
-    packed = io.BytesIO()
-    with (
-        gzip.GzipFile("", "wb", 9, packed, mtime=0) as stream,
-        tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar,
-    ):
-        for member in sorted(members, key=archives.by_path):
-            info = tarfile.TarInfo(f"{top}/{member.path}")
-            info.size, info.mode, info.mtime = len(member.data), member.mode, epoch
-            tar.addfile(info, io.BytesIO(member.data))
-    return packed.getvalue()
-
-
 def file_name(archive: Archive) -> str:
     """Return the archive's file name without the ending, which is also its top directory."""
     return f"krafla-{version()}-{archive.name}"
 
 
+def path_of(archive: Archive, directory: Path = DIST) -> Path:
+    """Return where an archive is written."""
+    return directory / f"{file_name(archive)}{archive.suffix}"
+
+
 def package(archive: Archive, directory: Path = DIST) -> Path:
     """Build and write one archive and return its path."""
-    build.build_arch(archive.arch)
+    build.build_arch(archive.arch, archive.system)
     members = members_of(archive)
     check_contract(archive, members)
-    data = tar_gz(file_name(archive), members, source_date_epoch())
+    path = path_of(archive, directory)
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{file_name(archive)}.tar.gz"
-    part = path.with_suffix(".part")
-    part.write_bytes(data)
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(packed.pack(archive, file_name(archive), members, source_date_epoch()))
     part.replace(path)
-    print(f"{path}: {len(data)} bytes, {len(members)} members")
-    print(f"  sha256  {hashlib.sha256(data).hexdigest()}")
-    print(f"  content {archives.content_digest(members)}")
+    print(f"{path}: {path.stat().st_size} bytes, {len(members)} members")
+    print(f"  sha256  {hashlib.sha256(path.read_bytes()).hexdigest()}")
+    print(f"  content {digest(path)}")
     return path
+
+
+def digest(path: Path) -> str:
+    """Return the content digest of a packed file, from what is read back out of it."""
+    return archives.content_digest(packed.read(path))
 
 
 def default_archive() -> str:
     """Return the archive of this machine."""
     for archive in archives.load():
-        if archive.arch == build.host_arch():
+        if (archive.arch, archive.system) == (build.host_arch(), "linux"):
             return archive.name
     raise ReleaseError(f"packaging/archives.toml has no archive for {build.host_arch()}: name one")
+
+
+def missing_tool(archive: Archive) -> str | None:
+    """Return what stands in the way of building an archive here, if anything does."""
+    if archive.system == "windows":
+        return None if build.mingw_compiler() else f"{build.MINGW}gcc not installed"
+    return testing.missing_tool(isas.load(archive.arch)[0])
 
 
 def choose(names: Sequence[str], *, every: bool) -> list[Archive]:
@@ -112,7 +113,7 @@ def choose(names: Sequence[str], *, every: bool) -> list[Archive]:
         return [archives.find(name) for name in names or [default_archive()]]
     chosen = []
     for archive in archives.load():
-        reason = testing.missing_tool(isas.load(archive.arch)[0])
+        reason = missing_tool(archive)
         if reason:
             testing.not_run(archive.name, reason)
         else:
@@ -133,10 +134,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--update-contract", action="store_true", help="write packaging/*.contract and stop"
     )
+    parser.add_argument(
+        "--digest", type=Path, nargs="+", metavar="FILE", help="print content digests and stop"
+    )
     parser.add_argument("--dist", type=Path, default=DIST, help="where to write (default: dist)")
     args = parser.parse_args(argv)
 
     def work() -> None:
+        for path in args.digest or []:
+            print(f"{digest(path)}  {path}")
+        if args.digest:
+            return
         for archive in choose(args.archive, every=args.all):
             if args.update_contract:
                 update_contract(archive)

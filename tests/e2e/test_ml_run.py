@@ -432,6 +432,26 @@ def test_probe_says_nothing(krafla: Krafla) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+NEEDS = "no-such-feature"
+
+
+@pytest.mark.parametrize(
+    ("lists", "code"),
+    [(["", NEEDS], 10), ([NEEDS, "", ""], 11), ([NEEDS] * 4 + [""], 14), ([NEEDS, f" {NEEDS}"], 3)],
+    ids=["first", "second", "fifth", "none"],
+)
+def test_probe_of_lists_names_the_first_that_this_cpu_has(
+    krafla: Krafla, lists: list[str], code: int
+) -> None:
+    done = krafla("ml_run", "--probe", *lists)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+
+
+def test_probe_of_more_lists_than_there_are_codes_is_none(krafla: Krafla) -> None:
+    assert krafla("ml_run", "--probe", *[NEEDS] * 90, "").returncode == 3
+    assert krafla("ml_run", "--probe", *[NEEDS] * 89, "").returncode == 99
+
+
 def test_a_cpu_without_the_instructions_is_exit_code_3(
     build_dir: Path, emulator: list[str], not_run: NotRun
 ) -> None:
@@ -452,8 +472,9 @@ def test_a_cpu_without_the_instructions_is_exit_code_3(
         not_run("qemu-x86_64 is not installed")
     assert done.returncode == 3
     assert re.fullmatch(rf"error: CPU lacks \S+ required by ISA={isa}\n", done.stderr.decode())
-    quiet = subprocess.run([*oldest, "--probe"], capture_output=True, check=False)
-    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (3, b"", b"")
+    for asked in (["--probe"], ["--probe", ""]):
+        quiet = subprocess.run([*oldest, *asked], capture_output=True, check=False)
+        assert (quiet.returncode, quiet.stdout, quiet.stderr) == (3, b"", b"")
 
 
 @pytest.mark.parametrize("target", ["closed pipe", "full disk"])

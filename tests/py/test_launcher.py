@@ -14,18 +14,46 @@ from pathlib import Path
 
 import pytest
 
-from krafla_release import archives
+from krafla_release import archives, project
 
-BUILDS = ["wide", "middle", "low"]
+BUILDS = {"wide": "feature-b feature-a", "middle": "feature-a", "low": "base"}
+CPUS = {"wide": "base feature-a feature-b", "middle": "base feature-a", "low": "base", "none": ""}
 SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]]
-PLACES = ["plain", "a b (ü)", "quote'\"$HOME`id`", "new\nline", "-dash", "arrow -> here", "*?["]
+# Not needed for a release; tried where somebody has installed them.
+OTHERS = [["zsh", "--emulate", "sh"], ["mksh"], ["yash", "--posixly-correct"], ["posh"]]
+SHELLS += [shell for shell in OTHERS if shutil.which(shell[0])]
+PLACES = [
+    "plain",
+    "a b (ü)",
+    "quote'\"$HOME`id`",
+    "new\nline",
+    "-dash",
+    "arrow -> here",
+    "*?[",
+    "100% !x! ^&(y)",
+    "back\\slash",
+]
 
+# A build: answers for the CPU that $CPU describes, logs each start, prints its words.
 STUB = """#!/bin/sh
-eval "code=\\${PROBE_{{isa}}-0}"
-[ "${1-}" != --probe ] || exit "$code"
-if [ "$code" != 0 ]; then
-    echo "error: CPU lacks {{isa}}-feature required by ISA={{isa}}" >&2
-    exit "$code"
+printf '%s %s\\n' "${0##*/}" "${1-}" >>"${0%/*}/../starts"
+has() {
+    for need do
+        case " ${CPU-base feature-a feature-b} " in *" $need "*) ;; *) return 1 ;; esac
+    done
+}
+if ! has {{needs}}; then
+    [ "${1-}" = --probe ] || echo "error: CPU lacks a feature required by ISA={{isa}}" >&2
+    exit 3
+fi
+if [ "${1-}" = --probe ]; then
+    shift
+    code=10
+    for list do
+        has $list && exit $code
+        code=$((code + 1))
+    done
+    exit 3
 fi
 printf '{{isa}}'
 for word do printf '|%s' "$word"; done
@@ -44,6 +72,11 @@ class Tree:
     def launcher(self) -> Path:
         """The launcher's path."""
         return self.home / "ml_run"
+
+    @property
+    def starts(self) -> list[str]:
+        """The builds that were started, in order, each with its first argument."""
+        return (self.home / "starts").read_text().splitlines()
 
     def run(
         self,
@@ -69,7 +102,8 @@ def make_tree(home: Path, shell: list[str]) -> Tree:
     member = archives.launcher("ml_run", BUILDS)
     (home / "bin").mkdir(parents=True)
     files = {"ml_run": member.data.decode()}
-    files |= {f"bin/ml_run-{isa}": STUB.replace("{{isa}}", isa) for isa in BUILDS}
+    for isa, needs in BUILDS.items():
+        files[f"bin/ml_run-{isa}"] = STUB.replace("{{isa}}", isa).replace("{{needs}}", needs)
     for name, text in files.items():
         (home / name).write_text(text)
         (home / name).chmod(0o755)
@@ -91,32 +125,31 @@ def tree(tmp_path: Path, shell: list[str]) -> Tree:
     return make_tree(tmp_path / "krafla", shell)
 
 
-def test_launcher_starts_the_fastest_build(tree: Tree) -> None:
-    assert tree.run("-n", "3").stdout == "wide|-n|3"
-
-
-@pytest.mark.parametrize(
-    ("refused", "started"),
-    [(["wide"], "middle"), (["wide", "middle"], "low")],
-    ids=["second", "third"],
-)
-def test_launcher_skips_builds_that_the_cpu_refuses(
-    tree: Tree, refused: list[str], started: str
-) -> None:
-    done = tree.run(env={f"PROBE_{isa}": "3" for isa in refused})
-    assert (done.returncode, done.stdout, done.stderr) == (0, started, "")
-
-
-def test_launcher_skips_a_build_that_dies(tree: Tree) -> None:
-    (tree.home / "bin/ml_run-wide").write_text("#!/bin/sh\nkill -ILL $$\n")
-    assert tree.run().stdout == "middle"
+@pytest.mark.parametrize("isa", BUILDS)
+def test_launcher_asks_once_and_starts_the_fastest_build_that_fits(tree: Tree, isa: str) -> None:
+    done = tree.run("-n", "3", env={"CPU": CPUS[isa]})
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{isa}|-n|3", "")
+    assert tree.starts == ["ml_run-low --probe", f"ml_run-{isa} -n"]
 
 
 def test_launcher_says_what_the_lowest_build_lacks_and_exits_3(tree: Tree) -> None:
-    done = tree.run(env={f"PROBE_{isa}": "3" for isa in BUILDS})
+    done = tree.run(env={"CPU": CPUS["none"]})
     assert done.returncode == 3
     assert done.stdout == ""
-    assert done.stderr == "error: CPU lacks low-feature required by ISA=low\n"
+    assert done.stderr == "error: CPU lacks a feature required by ISA=low\n"
+
+
+def test_launcher_never_starts_another_build_than_the_chosen_one(tree: Tree) -> None:
+    done = tree.run("x", env={"CPU": CPUS["low"], "KRAFLA_ISA": "wide"})
+    assert done.returncode == 3
+    assert done.stderr == "error: CPU lacks a feature required by ISA=wide\n"
+    assert tree.starts == ["ml_run-wide x"]
+
+
+def test_launcher_takes_no_run_that_ends_with_3_for_a_wrong_build(tree: Tree) -> None:
+    done = tree.run("x", env={"EXIT": "3"})
+    assert (done.returncode, done.stdout, done.stderr) == (3, "wide|x", "")
+    assert tree.starts == ["ml_run-low --probe", "ml_run-wide x"]
 
 
 def test_launcher_without_builds_is_a_runtime_error_not_a_cpu_error(tree: Tree) -> None:
@@ -126,12 +159,51 @@ def test_launcher_without_builds_is_a_runtime_error_not_a_cpu_error(tree: Tree) 
     assert "is the archive complete" in done.stderr
 
 
+@pytest.mark.parametrize("isa", ["low", "wide"], ids=["the one that is asked", "the one that fits"])
+@pytest.mark.parametrize("fault", ["missing", "not executable"])
+def test_launcher_names_a_build_that_cannot_be_started(tree: Tree, isa: str, fault: str) -> None:
+    build = tree.home / "bin" / f"ml_run-{isa}"
+    if fault == "missing":
+        build.unlink()
+    else:
+        build.chmod(0o644)
+    done = tree.run()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"error: cannot start {build}" in done.stderr
+    assert done.stderr.endswith("not on a noexec file system?\n")
+    assert tree.run(env={"KRAFLA_ISA": "middle"}).stdout == "middle"
+
+
+def test_launcher_on_a_file_system_without_execution_says_so(
+    tmp_path: Path, shell: list[str]
+) -> None:
+    """`sh ml_run` reads the launcher there, and nothing else can be started."""
+    script = (
+        'mount -t tmpfs -o noexec none "$1" && cp -r "$2"/. "$1" || exit 77\n'
+        'place=$1; shift 2; exec "$@" "$place/ml_run"\n'
+    )
+    make_tree(tmp_path / "krafla", shell)
+    (tmp_path / "mounted").mkdir()
+    words = [str(tmp_path / "mounted"), str(tmp_path / "krafla"), *shell]
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 77 or done.stderr.startswith("unshare:"):
+        pytest.skip(f"not run: this machine lets nobody mount: {done.stderr.strip()}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "not on a noexec file system?" in done.stderr
+
+
 def test_launcher_of_another_program_asks_ml_run_and_starts_its_own(tree: Tree) -> None:
     (tree.home / "ml_tok").write_bytes(archives.launcher("ml_tok", BUILDS).data)
     (tree.home / "bin/ml_tok-middle").write_text('#!/bin/sh\necho "tok $*"\n')
     (tree.home / "bin/ml_tok-middle").chmod(0o755)
-    done = tree.run("x", script=tree.home / "ml_tok", env={"PROBE_wide": "3"})
+    done = tree.run("x", script=tree.home / "ml_tok", env={"CPU": CPUS["middle"]})
     assert (done.stdout, done.stderr) == ("tok x\n", "")
+
+
+def test_launcher_knows_the_codes_of_the_question() -> None:
+    source = (project.ROOT / "runtime" / "cli" / "ml_run.c").read_text()
+    assert f"PROBE_FIRST = {archives.PROBE_FIRST}," in source
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 77, 255])
@@ -169,17 +241,24 @@ HOSTILE = [
     "low\n",
     "\x1b[31mred",
     "/bin/sh",
+    "wide|low",
+    "wide) id ;; low",
+    "WIDE",
     "x" * 10000,
 ]
 
 
+@pytest.mark.parametrize("variable", ["KRAFLA_ISA", "ISA_LM_ISA"])
 @pytest.mark.parametrize("value", HOSTILE, ids=repr)
-def test_launcher_refuses_a_hostile_choice_and_does_not_print_it(tree: Tree, value: str) -> None:
-    done = tree.run(env={"KRAFLA_ISA": value})
+def test_launcher_refuses_a_hostile_choice_and_does_not_print_it(
+    tree: Tree, value: str, variable: str
+) -> None:
+    done = tree.run(env={variable: value})
     assert done.returncode == 2
     assert done.stdout == ""
     want = "error: KRAFLA_ISA names no build of this archive; it has: wide middle low\n"
     assert done.stderr == want
+    assert not (tree.home / "starts").exists()
 
 
 ARGUMENTS = [["a b", "", "*", "$HOME", "'", '"', "\\n", "-", "--", "é\n漢"], ["--probe-not"], []]
@@ -229,6 +308,55 @@ def test_launcher_is_found_through_path(tree: Tree, path: str) -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("wide|a b", "")
+
+
+def test_launcher_is_found_through_a_link_on_path(tree: Tree, tmp_path: Path) -> None:
+    """A link of two levels, both relative, in a directory that PATH names relatively."""
+    (tmp_path / "usr" / "bin").mkdir(parents=True)
+    (tmp_path / "usr" / "deep link").symlink_to("../krafla/ml_run")
+    (tmp_path / "usr" / "bin" / "ml_run").symlink_to("../deep link")
+    for search in (f"{tmp_path}/usr/bin", "usr/bin"):
+        done = subprocess.run(
+            [*tree.shell, "-c", 'ml_run "$@"', "sh", "a b"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={"PATH": f"{search}:{os.environ['PATH']}"},
+            check=False,
+        )
+        assert (done.stdout, done.stderr) == ("wide|a b", "")
+
+
+@pytest.mark.parametrize("path", ["", "/nonexistent", None], ids=["empty", "nowhere", "unset"])
+def test_launcher_needs_no_path(tree: Tree, path: str | None) -> None:
+    shell = [str(shutil.which(tree.shell[0])), *tree.shell[1:]]
+    env = {} if path is None else {"PATH": path}
+    done = subprocess.run(
+        [*shell, tree.launcher, "x"], capture_output=True, text=True, env=env, check=False
+    )
+    assert (done.stdout, done.stderr) == ("wide|x", "")
+
+
+def test_launcher_that_cannot_follow_its_link_says_so(tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tree.launcher)
+    shell = [str(shutil.which(tree.shell[0])), *tree.shell[1:]]
+    done = subprocess.run(
+        [*shell, tmp_path / "link"],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/nonexistent"},
+        check=False,
+    )
+    if tree.shell[0] == "busybox" and done.returncode == 0:
+        assert done.stdout == "wide"  # Debian's runs its own readlink, whatever PATH says
+        return
+    assert done.returncode == 1
+    assert f"error: cannot read the link {tmp_path}/link" in done.stderr
+
+
+def test_launcher_runs_in_a_strict_shell(tree: Tree) -> None:
+    strict = Tree([*tree.shell, "-eu"], tree.home)
+    assert strict.run("x").stdout == "wide|x"
 
 
 def test_launcher_ignores_cdpath_and_field_separators(tree: Tree) -> None:

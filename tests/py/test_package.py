@@ -18,7 +18,7 @@ import pytest
 
 import isas
 import mlb
-from krafla_release import archives, build, check, package, project, quickstart
+from krafla_release import archives, build, check, package, packed, project, quickstart
 from krafla_release.archives import Archive, Member
 from krafla_release.project import ReleaseError
 
@@ -38,13 +38,13 @@ def entries(data: bytes) -> list[tarfile.TarInfo]:
 def test_archive_does_not_depend_on_order_time_zone_or_clock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = package.tar_gz("krafla-1", MEMBERS, EPOCH)
+    first = packed.tar_gz("krafla-1", MEMBERS, EPOCH)
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     monkeypatch.setattr(time, "time", lambda: 1.0)
     old = os.umask(0o077)
     try:
-        second = package.tar_gz("krafla-1", MEMBERS[::-1], EPOCH)
+        second = packed.tar_gz("krafla-1", MEMBERS[::-1], EPOCH)
     finally:
         os.umask(old)
         monkeypatch.undo()
@@ -53,16 +53,16 @@ def test_archive_does_not_depend_on_order_time_zone_or_clock(
 
 
 def test_archive_depends_on_content_mode_and_time() -> None:
-    base = package.tar_gz("krafla-1", MEMBERS, EPOCH)
+    base = packed.tar_gz("krafla-1", MEMBERS, EPOCH)
     other = [Member("ml_run", 0o644, b"#!/bin/sh\n"), *MEMBERS[1:]]
-    assert base != package.tar_gz("krafla-1", other, EPOCH)
-    assert base != package.tar_gz("krafla-1", MEMBERS, EPOCH + 1)
+    assert base != packed.tar_gz("krafla-1", other, EPOCH)
+    assert base != packed.tar_gz("krafla-1", MEMBERS, EPOCH + 1)
     assert archives.content_digest(MEMBERS) != archives.content_digest(other)
     assert archives.content_digest(MEMBERS) == archives.content_digest(MEMBERS[::-1])
 
 
 def test_archive_members_are_sorted_owned_by_root_and_below_one_directory() -> None:
-    found = entries(package.tar_gz("krafla-1", MEMBERS, EPOCH))
+    found = entries(packed.tar_gz("krafla-1", MEMBERS, EPOCH))
     names = ["krafla-1/README.md", "krafla-1/bin/ml_run-sse2", "krafla-1/ml_run"]
     assert [entry.name for entry in found] == names
     for entry in found:
@@ -72,7 +72,7 @@ def test_archive_members_are_sorted_owned_by_root_and_below_one_directory() -> N
 
 
 def test_archive_header_has_no_name_and_no_time() -> None:
-    data = package.tar_gz("krafla-1", MEMBERS, EPOCH)
+    data = packed.tar_gz("krafla-1", MEMBERS, EPOCH)
     assert data[:4] == b"\x1f\x8b\x08\x00"
     assert data[4:8] == bytes(4)
 
@@ -98,10 +98,11 @@ def test_contract_names_missing_and_unexpected_members(
 @pytest.mark.parametrize("archive", archives.load(), ids=lambda archive: archive.name)
 def test_contract_has_a_launcher_and_every_build_of_every_program(archive: Archive) -> None:
     members = set(archive.contract.splitlines())
+    script, binary = {"linux": ("", ""), "windows": (".cmd", ".exe")}[archive.system]
     for program in archives.programs():
-        assert f"0755 {program}" in members
+        assert f"0755 {program}{script}" in members
         for isa in isas.load(archive.arch, built=True, ship=True):
-            assert f"0755 bin/{program}-{isa.name}" in members
+            assert f"0755 bin/{program}-{isa.name}{binary}" in members
     assert {"0644 LICENSE", "0644 README.md", "0644 tools/convert.py"} <= members
 
 
@@ -211,8 +212,7 @@ def test_contract_is_written_anew_without_building(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     want = archives.find("linux-armv7hf").contract
-    for path in archives.PACKAGING.iterdir():
-        shutil.copy(path, tmp_path)
+    shutil.copytree(archives.PACKAGING, tmp_path, dirs_exist_ok=True)
     (tmp_path / "linux-armv7hf.contract").write_text("0644 old\n")
     monkeypatch.setattr(archives, "PACKAGING", tmp_path)
     monkeypatch.setattr(build, "build_arch", pytest.fail)
@@ -225,7 +225,7 @@ def test_archive_unpacks_with_its_modes_also_where_python_has_no_filters(
 ) -> None:
     monkeypatch.delattr(tarfile, "data_filter", raising=False)
     path = tmp_path / "a.tar.gz"
-    path.write_bytes(package.tar_gz("krafla-1", MEMBERS, EPOCH))
+    path.write_bytes(packed.tar_gz("krafla-1", MEMBERS, EPOCH))
     project.unpack(path, tmp_path / "out")
     modes = {
         file.relative_to(tmp_path / "out").as_posix(): file.stat().st_mode & 0o777
