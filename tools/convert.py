@@ -413,20 +413,37 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
                 "--tokenizer", type=Path, metavar="OUT.mlt", help="write its tokenizer, too"
             )
         else:
-            sub.add_argument("--wtype", choices=("q8", "q4"), required=True, help="weight format")
-        sub.add_argument("--max-seq", type=positive, metavar="N", help="longest context, if less")
+            sub.add_argument(
+                "--wtype",
+                choices=("q8", "q4"),
+                required=True,
+                help="Q8_0 (8.5 bits per weight, close to the original) or Q4_0 (4.5, smaller and "
+                "faster, loses some quality)",
+            )
         sub.add_argument(
-            "--scales", choices=("f16", "f32"), default="f16", help="type of block scales"
+            "--max-seq",
+            type=positive,
+            metavar="N",
+            help="record a shorter longest context than the model's own",
         )
         sub.add_argument(
-            "--q4-rule", choices=("fit", "round"), help="default: round for Gemma, fit for others"
+            "--scales",
+            choices=("f16", "f32"),
+            default="f16",
+            help="type of the block scales (default: f16); f32 costs half a bit per weight",
+        )
+        sub.add_argument(
+            "--q4-rule",
+            choices=("fit", "round"),
+            help="how Q4_0 chooses scales: by least squares (default), or plain rounding (default "
+            "for Gemma)",
         )
         sub.add_argument(
             "--q8",
             type=matrix_classes,
             default=(),
             metavar="LIST",
-            help=f"classes to keep in Q8: {','.join(CLASSES)}",
+            help=f"with q4: classes of matrices to keep in Q8_0, from {','.join(CLASSES)}",
         )
         sub.add_argument("--name", help="the model's name (default: that of the source)")
         sub.add_argument(

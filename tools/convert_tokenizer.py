@@ -30,7 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="convert_tokenizer.py", description=summary)
     parser.add_argument("source", type=Path, metavar="tokenizer.json")
     parser.add_argument("output", type=Path, metavar="OUT.mlt")
-    parser.add_argument("--chat", choices=chat_templates.NAMES, help="chat template to record")
+    parser.add_argument(
+        "--chat",
+        choices=chat_templates.NAMES,
+        metavar="NAME",
+        help=f"chat template to record: {', '.join(chat_templates.NAMES)}",
+    )
     args = parser.parse_args(argv)
     try:
         result = tokenizer.read(args.source, args.chat)

@@ -39,7 +39,7 @@ LICENCES = {"apache-2.0": "Apache-2.0"}  # the hub's names and those of SPDX
 MARKER = re.compile(r"^<!-- (?:table:(?P<name>[^>]+?)|(?P<end>/table)) -->$", re.MULTILINE)
 # "  -z FILE              Tokenizer: ..."; without the text where the option leaves no room for it.
 OPTION = re.compile(r" {2}(-\S.*?)(?: {2,}(\S.*))?")
-MENTIONED = re.compile(r"(?<![\w-])(--?[a-zA-Z][\w-]*)")
+MENTIONED = re.compile(r'"(-[^"]*)"|(?<![\w-])(--?[a-zA-Z][\w-]*)')
 WIDE = {"COLUMNS": "1000", "NO_COLOR": "1", "PYTHON_COLORS": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -244,7 +244,7 @@ def shown(text: str) -> str:
     """Return a text of --help as Markdown."""
     for special in "\\|*<":
         text = text.replace(special, f"\\{special}")
-    return MENTIONED.sub(r"`\1`", text)
+    return MENTIONED.sub(lambda found: f"`{found[1] or found[2]}`", text)
 
 
 def help_of(command: list[str]) -> str:
