@@ -124,7 +124,6 @@ class Client:
             # Not a header of the session: .netrc would win over that.
             self.session.auth = self.authorize
         self.anonymous = http.session(pause=pause, tries=tries)
-        self.pause = pause
 
     def authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Add the token to a request; requests drops it when another host is pointed at."""
@@ -173,6 +172,10 @@ class Client:
             )
         return found[0] if found else None
 
+    def get(self, number: int) -> Release:
+        """Return a release by its id: what was just made may be missing in the list for a while."""
+        return release_of(self.ask("GET", f"/releases/{number}"))
+
     def commit_of(self, reference: str) -> str | None:
         """Return the commit that a hash, or tags/NAME, stands for; None if GitHub has none."""
         answer = self.session.get(f"{self.api}/commits/{quote(reference)}")
@@ -194,6 +197,8 @@ class Client:
         answer = self.session.post(
             release.upload_url, params={"name": name}, data=data, headers=headers
         )
+        if answer.status_code == 422 and "already_exists" in answer.text:
+            raise TryLaterError(f"{name}: there is an asset of this name already")
         return asset_of(http.json_of(self.allowed(answer)))
 
     def delete_asset(self, asset: Asset) -> None:
@@ -218,7 +223,10 @@ class Client:
 
     def download_public(self, asset: Asset, limit: int = ASSET_LIMIT) -> bytes:
         """Return a file of a published release as anybody gets it, without a token."""
-        return self.anonymous.fetch(asset.browser_url, limit)
+        try:
+            return self.anonymous.fetch(asset.browser_url, limit)
+        except RemoteError as error:  # right after publishing, not every server knows the file
+            raise TryLaterError(str(error)) from None
 
     def digest(self, asset: Asset) -> str:
         """Return the SHA-256 of a file of a release; it is fetched where GitHub gives none."""

@@ -92,6 +92,7 @@ class GitHub(Service):
         return [
             ("GET", f"{HOME}/releases", self.list_releases),
             ("POST", f"{HOME}/releases", self.create),
+            ("GET", rf"{HOME}/releases/(\d+)", self.get),
             ("PATCH", rf"{HOME}/releases/(\d+)", self.change),
             ("GET", rf"{HOME}/releases/assets/(\d+)", self.redirect),
             ("DELETE", rf"{HOME}/releases/assets/(\d+)", self.delete),
@@ -136,10 +137,10 @@ class GitHub(Service):
         size = min(int(request.query["per_page"]), self.page_size)
         page = int(request.query["page"])
         part = seen[size * (page - 1) : size * page]
-        more = (
-            {"Link": f'<{self.api}/x?page={page + 1}>; rel="next"'} if seen[size * page :] else {}
-        )
-        return as_json([self.shown(release) for release in part], **more)
+        answer = as_json([self.shown(release) for release in part])
+        if seen[size * page :]:
+            answer.headers["Link"] = f'<{self.api}/x?page={page + 1}>; rel="next"'
+        return answer
 
     def create(self, request: Request) -> Answer:
         """Make a release of a commit that was pushed."""
@@ -160,6 +161,10 @@ class GitHub(Service):
     def of(self, number: str) -> StoredRelease:
         """Return the release with an id."""
         return next(release for release in self.releases if release.id == int(number))
+
+    def get(self, _: Request, number: str) -> Answer:
+        """Show one release."""
+        return as_json(self.shown(self.of(number)))
 
     def change(self, request: Request, number: str) -> Answer:
         """Change the notes or publish; publishing creates the tag."""
