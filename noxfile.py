@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The test sessions; each is a front end of scripts/ and uses the environment that runs nox.
+"""What can be checked, from a single build to the whole release; each is a front end of scripts/.
 
-.venv/bin/nox -s lint types test-avx2
+    .venv/bin/nox -l                          the table of contents
+    .venv/bin/nox -s lint types test-avx2
+    .venv/bin/nox -t aarch64                  every session of one architecture
+
+The sessions use the environment that runs nox: nothing is installed by them.  Bare `nox` runs those
+that take seconds.  Tags: test, release, hand (minutes or more, never run by `make check`).
 """
 
 from __future__ import annotations
@@ -16,51 +21,128 @@ sys.path.insert(0, str(Path(__file__).parent / "scripts"))
 import isas
 
 nox.options.default_venv_backend = "none"
-nox.options.sessions = ["lint", "types", "tests"]
-C_FILES = ("runtime/**/*.[ch]", "tests/**/*.[ch]")
+nox.options.sessions = ["lint", "types"]
 ENV = {"PYTHONPATH": "scripts"}
 PYTHON = sys.executable  # the one that runs nox has what the sessions need
 
 
-def add_test_session(name: str) -> None:
+def module(session: nox.Session, name: str, *words: str) -> None:
+    """Run a module of scripts/krafla_release with the words after `--`."""
+    session.run(PYTHON, "-m", f"krafla_release.{name}", *words, *session.posargs, env=ENV)
+
+
+def pytest(session: nox.Session, *words: str, env: dict[str, str] | None = None) -> None:
+    """Run pytest with the words after `--`."""
+    session.run(PYTHON, "-m", "pytest", "-q", *words, *session.posargs, env=env)
+
+
+# ---- tests: one session per row of isas.txt, then what all rows share -------------------------
+
+
+def add_test_session(name: str, isa: isas.Isa) -> None:
     """Add the session of one row of isas.txt."""
 
-    @nox.session(name=name)
+    @nox.session(name=name, tags=["test", isa.arch])
     def test(session: nox.Session) -> None:
-        """Build and test one instruction set, emulated if this CPU lacks it."""
-        session.run(PYTHON, "-m", "krafla_release.testing", name, env=ENV)
+        module(session, "testing", name)
+
+    test.__doc__ = test.func.__doc__ = f"Build and test {isa.name} of {isa.arch}, natively or emulated."
 
 
-for isa_session in isas.sessions():
-    add_test_session(isa_session)
+for isa_session in isas.sessions().items():
+    add_test_session(*isa_session)
 
 
-@nox.session
+@nox.session(tags=["test"])
 def tests(session: nox.Session) -> None:
-    """Test the Python tools, the release system and the formats."""
-    session.run(PYTHON, "-m", "pytest", "-q", "-m", "not long", "tests/py", *session.posargs)
+    """Test the Python tools, the formats and the release system."""
+    pytest(session, "-m", "not long", "tests/py")
+
+
+@nox.session(tags=["test"])
+def emulated(session: nox.Session) -> None:
+    """Check kernels and guard of every build on emulated CPUs, from Opteron to SVE."""
+    module(session, "emulated")
+
+
+@nox.session(tags=["test"])
+def windows(session: nox.Session) -> None:
+    """Build the Windows programs and compare them with their Linux twins by Wine."""
+    module(session, "windows")
+
+
+@nox.session(tags=["test"])
+def cmake(session: nox.Session) -> None:
+    """Build with CMake by GCC and Clang, and run the tests; `-- --all` takes every row."""
+    module(session, "cmake")
+
+
+@nox.session(tags=["test"])
+def asan(session: nox.Session) -> None:
+    """Run the tests of the fastest build under the sanitizers."""
+    module(session, "testing", "asan")
+
+
+@nox.session(tags=["test"])
+def fuzz(session: nox.Session) -> None:
+    """Look for new hostile files, a while per target."""
+    module(session, "testing", "fuzz")
+
+
+# ---- form ---------------------------------------------------------------------------------------
 
 
 @nox.session
+def lint(session: nox.Session) -> None:
+    """Check the form of every source, script, workflow and data file; `-- c python` takes some."""
+    module(session, "lint")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check every Python file with mypy --strict."""
+    session.run(PYTHON, "-m", "mypy", "--no-error-summary", *session.posargs)
+
+
+# ---- what is released, in the order of a release ----------------------------------------------
+
+
+@nox.session(tags=["release"])
+def audit(session: nox.Session) -> None:
+    """Look for instructions, segments and paths that no program may have, in what is built."""
+    module(session, "audit")
+
+
+@nox.session(tags=["release"])
+def package(session: nox.Session) -> None:
+    """Make this machine's archive; `-- --all` makes all four."""
+    module(session, "package")
+
+
+@nox.session(tags=["release"])
+def smoke(session: nox.Session) -> None:
+    """Unpack this machine's archive and run everything in it; `-- --all` takes all four."""
+    module(session, "smoke")
+
+
+# ---- by hand: minutes or more -----------------------------------------------------------------
+
+
+@nox.session(tags=["hand"])
 def real(session: nox.Session) -> None:
-    """Compare the real models with transformers: text, perplexity, GGUF, templates; minutes."""
-    session.run(PYTHON, "-m", "pytest", "-q", "-m", "real", "tests/py", *session.posargs)
+    """Compare the real models with transformers: text, perplexity, GGUF, templates."""
+    pytest(session, "-m", "real", "tests/py")
 
 
-@nox.session
+@nox.session(tags=["hand"])
 def tokenizers(session: nox.Session) -> None:
     """Compare every tokenizer on 10,000 texts; first: python scripts/fetch_tokenizers.py."""
-    env = {"KRAFLA_TEXTS": "10000"}
-    path = "tests/py/test_tokenizer_equality.py"
-    session.run(PYTHON, "-m", "pytest", "-q", path, *session.posargs, env=env)
+    pytest(session, "tests/py/test_tokenizer_equality.py", env={"KRAFLA_TEXTS": "10000"})
 
 
-@nox.session
+@nox.session(tags=["hand"])
 def golden(session: nox.Session) -> None:
-    """Make the golden models again, with their logits and hashes; git shows what changed.
-
-    Needs the extra `models`.
-    """
+    """Make the golden models again, with their logits and hashes; needs the extra `models`."""
     builds = ("scalar", "scalar_fused")
     for build in builds:
         session.run("make", "-s", f"ISA={build}", external=True)
@@ -69,71 +151,4 @@ def golden(session: nox.Session) -> None:
     session.run("git", "status", "--short", "tests/data/golden", external=True)
     tests = ("tests/py/test_reference.py", "tests/py/test_families.py")
     for build in builds:
-        env = {"KRAFLA_BUILD": f"build/{build}"}
-        session.run(PYTHON, "-m", "pytest", "-q", *tests, *session.posargs, env=env)
-
-
-@nox.session
-def lint(session: nox.Session) -> None:
-    """Check the form of every source file."""
-    sources = sorted(str(path) for pattern in C_FILES for path in Path().glob(pattern))
-    session.run("clang-format-14", "--dry-run", "--Werror", *sources)
-    session.run(PYTHON, "-m", "ruff", "check", ".")
-    session.run(PYTHON, "-m", "ruff", "format", "--check", ".")
-    session.run(PYTHON, "-m", "codespell_lib")
-    session.run("shellcheck", ".ci/run", *map(str, sorted(Path("scripts").glob("*.sh"))))
-    session.run(PYTHON, "scripts/lint_layout.py")
-
-
-@nox.session
-def types(session: nox.Session) -> None:
-    """Check every Python file with mypy --strict."""
-    session.run(PYTHON, "-m", "mypy", "--no-error-summary")
-
-
-@nox.session
-def emulated(session: nox.Session) -> None:
-    """Check kernels and guard of every build on emulated CPUs."""
-    session.run(PYTHON, "-m", "krafla_release.emulated", *session.posargs, env=ENV)
-
-
-@nox.session
-def windows(session: nox.Session) -> None:
-    """Build the Windows programs and run them by Wine."""
-    session.run(PYTHON, "-m", "krafla_release.windows", env=ENV)
-
-
-@nox.session
-def audit(session: nox.Session) -> None:
-    """Look for instructions and segments that no program may have, in what is built."""
-    session.run(PYTHON, "-m", "krafla_release.audit", *session.posargs, env=ENV)
-
-
-@nox.session
-def package(session: nox.Session) -> None:
-    """Make the archive of this machine."""
-    session.run(PYTHON, "-m", "krafla_release.package", *session.posargs, env=ENV)
-
-
-@nox.session
-def smoke(session: nox.Session) -> None:
-    """Unpack the archive of this machine and run everything in it."""
-    session.run(PYTHON, "-m", "krafla_release.smoke", *session.posargs, env=ENV)
-
-
-@nox.session
-def cmake(session: nox.Session) -> None:
-    """Build with CMake by GCC and Clang, and run the tests; `-- --all` takes every row."""
-    session.run(PYTHON, "-m", "krafla_release.cmake", *session.posargs, env=ENV)
-
-
-@nox.session
-def fuzz(session: nox.Session) -> None:
-    """Look for new hostile files, a while per target."""
-    session.run(PYTHON, "-m", "krafla_release.testing", "fuzz", env=ENV)
-
-
-@nox.session
-def asan(session: nox.Session) -> None:
-    """Run the tests of the fastest build under the sanitizers."""
-    session.run(PYTHON, "-m", "krafla_release.testing", "asan", env=ENV)
+        pytest(session, *tests, env={"KRAFLA_BUILD": f"build/{build}"})

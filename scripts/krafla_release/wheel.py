@@ -5,7 +5,8 @@
 
 A wheel holds the package of runtime/python and a libkrafla of every shipped row, of which the
 package loads the fastest that fits.  It needs no compiler, and no newer C library than its name
-says.
+says.  --smoke installs the wheels that are there and runs them: those of other architectures by an
+emulated Python, which krafla_release.sysroot fetches.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import json
 import re
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import isas
-from krafla_release import audit, build
+from krafla_release import audit, build, wheel_smoke
 from krafla_release import package as packing
 from krafla_release.project import (
     ROOT,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 # 2.34 at the most (pthread_create), which Ubuntu 22.04 and RHEL 9 have, too.
 GLIBC = (2, 34)
 PLATFORMS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7": "armv7l"}  # as Python spells them
+ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "armv7": 40}
+SOURCE = ROOT / "runtime" / "python" / "krafla"
 HEADER = ROOT / "runtime" / "include" / "krafla.h"
 
 
@@ -82,9 +86,12 @@ def library_faults(isa: isas.Isa) -> Iterator[str]:
     """Yield what is wrong with the library of a row."""
     path = library(isa)
     declared = set(re.findall(r"\bkrafla_\w+(?=\()", HEADER.read_text(encoding="utf-8")))
+    data = path.read_bytes()
+    if int.from_bytes(data[18:20], "little") != ELF_MACHINES[isa.arch]:
+        yield f"is not for {isa.arch}"
     yield from audit.memory_faults(audit.listing("readelf", "-lW", path))
     yield from symbol_faults(audit.listing("readelf", "-W", "--dyn-syms", path), declared)
-    if str(ROOT).encode() in path.read_bytes():
+    if str(ROOT).encode() in data:
         yield f"holds the name of the folder that it was built in, {ROOT}"
     yield from audit.object_faults(isa, path.parent, "pic")
 
@@ -98,6 +105,20 @@ def libraries(archive: Archive) -> dict[str, Path]:
     if faults:
         raise VerificationError("\n  ".join([f"{archive.name} has wrong libraries:", *faults]))
     return {f"krafla/_lib/libkrafla-{isa.name}.so": library(isa) for isa in rows}
+
+
+def check_members(path: Path, inside: Mapping[str, Path]) -> None:
+    """Fail unless a wheel holds the package, the libraries and nothing else."""
+    info = f"krafla-{version()}.dist-info"
+    want = {f"krafla/{source.name}" for source in SOURCE.glob("*.py")} | set(inside)
+    want |= {f"krafla/{name}" for name in ("py.typed", "krafla.h", "isas.txt")}
+    want |= {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
+    with zipfile.ZipFile(path) as wheel:
+        got = set(wheel.namelist())
+    if want != got:
+        lines = [f"missing: {name}" for name in sorted(want - got)]
+        lines += [f"unexpected: {name}" for name in sorted(got - want)]
+        raise VerificationError("\n  ".join([f"{path.name} has other members than meant:", *lines]))
 
 
 def hatch(archive: Archive, inside: Mapping[str, Path], directory: Path) -> Path:
@@ -118,23 +139,36 @@ def package(archive: Archive, directory: Path = packing.DIST) -> Path:
     inside = libraries(archive)
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".wheel-", dir=directory) as temporary:
-        hatch(archive, inside, Path(temporary)).replace(path)
+        made = hatch(archive, inside, Path(temporary))
+        check_members(made, inside)
+        made.replace(path)
     data = path.read_bytes()
     print(f"{path}: {len(data)} bytes, {len(inside)} libraries")
     print(f"  sha256  {hashlib.sha256(data).hexdigest()}")
     return path
 
 
+def smoke(archive: Archive, directory: Path = packing.DIST) -> None:
+    """Install and run the wheel of an archive."""
+    path = directory / file_name(archive)
+    if not path.is_file():
+        raise ReleaseError(f"{path} is not there: nox -s wheel makes it")
+    with tempfile.TemporaryDirectory(prefix="krafla wheel (é ü) ") as temporary:
+        wheel_smoke.prove(archive, path.resolve(), Path(temporary).resolve())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make the wheels of the chosen archives."""
+    """Make or prove the wheels of the chosen archives."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     packing.add_arguments(parser)
     parser.add_argument("--dist", type=Path, default=packing.DIST, help="where (default: dist)")
+    parser.add_argument("--smoke", action="store_true", help="install and run what is there")
     args = parser.parse_args(argv)
 
     def work() -> None:
         for archive in packing.choose(args.archive, every=args.all):
-            package(archive, args.dist)
+            if archive.system == "linux" or not args.all:
+                (smoke if args.smoke else package)(archive, args.dist)
 
     return exit_code(work)
 
