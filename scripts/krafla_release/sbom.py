@@ -24,8 +24,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import isas
-from krafla_release import build, project, windows
-from krafla_release.project import ReleaseError, exit_code, facts, output, source_date_epoch
+from krafla_release import build, project
+from krafla_release.project import (
+    ReleaseError,
+    exit_code,
+    facts,
+    output,
+    source_date_epoch,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +60,7 @@ class Target:
     def compiler(self) -> str:
         """The compiler of this machine that makes its programs."""
         if self.system == "windows":
-            return windows.PREFIX + (windows.compiler() or "gcc")
+            return build.MINGW + (build.mingw_compiler() or "gcc")
         return f"{isas.CROSS[self.arch] if self.arch != build.host_arch() else ''}gcc"
 
 
@@ -242,9 +249,7 @@ def package(directory: Path, names: Iterable[str]) -> Path:
         if not path.is_file():
             raise ReleaseError(f"{path} is not there: invoke package")
     path = directory / file_name()
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(document(files), indent=2, sort_keys=True) + "\n")
-    part.replace(path)
+    write_atomically(path, (json.dumps(document(files), indent=2, sort_keys=True) + "\n").encode())
     print(f"{path}: {len(files)} files")
     return path
 

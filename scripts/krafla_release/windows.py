@@ -25,8 +25,7 @@ from krafla_release.project import ROOT, ReleaseError, exit_code, run, version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PREFIX = "x86_64-w64-mingw32-"
-OBJDUMP = f"{PREFIX}objdump"
+OBJDUMP = f"{build.MINGW}objdump"
 WINE = {
     "WINEPREFIX": str(ROOT / "build" / "wine"),
     "WINEDEBUG": "-all",
@@ -46,18 +45,6 @@ def rows() -> list[isas.Isa]:
 def build_dir(isa: isas.Isa) -> Path:
     """Return where the Makefile puts the Windows build of a row."""
     return build.build_dir(isa, system="windows")
-
-
-def compiler() -> str | None:
-    """Return the compiler's name after the prefix; Debian's may say that it has POSIX threads."""
-    return next((name for name in ("gcc-posix", "gcc") if shutil.which(PREFIX + name)), None)
-
-
-def build_all(name: str) -> None:
-    """Build every program of every row by this compiler."""
-    for isa in rows():
-        goals = [str(build_dir(isa).relative_to(ROOT) / f"{program}.exe") for program in programs()]
-        build.make(isa, *goals, variables={"CROSS": PREFIX, "CC": name})
 
 
 def call(*words: str | Path, code: int = 0, text: str = "") -> subprocess.CompletedProcess[bytes]:
@@ -140,12 +127,12 @@ def run_all() -> None:
 
 def check() -> None:
     """Build and run what can be."""
-    name = compiler()
+    name = build.mingw_compiler()
     if name is None or build.host_arch() != "x86_64":
-        reason = f"{PREFIX}gcc-posix not installed" if name is None else "this machine is no x86_64"
-        testing.not_run("the Windows builds", reason)
+        lacks = f"{build.MINGW}gcc-posix not installed"
+        testing.not_run("the Windows builds", "this machine is no x86_64" if name else lacks)
         return
-    build_all(name)
+    build.build_arch("x86_64", "windows")
     run_all()
 
 
