@@ -42,11 +42,12 @@ def pytest(session: nox.Session, *words: str, env: dict[str, str] | None = None)
 def add_test_session(name: str, isa: isas.Isa) -> None:
     """Add the session of one row of isas.txt."""
 
-    @nox.session(name=name, tags=["test", isa.arch])
     def test(session: nox.Session) -> None:
         module(session, "testing", name)
 
-    test.__doc__ = test.func.__doc__ = f"Build and test {isa.name} of {isa.arch}, natively or emulated."
+    how = f"else as on {isa.cpu}" if isa.cpu else "else not at all"
+    test.__doc__ = f"Test {isa.name} of {isa.arch} on this CPU if it can, {how}."
+    nox.session(name=name, tags=["test", isa.arch])(test)
 
 
 for isa_session in isas.sessions().items():

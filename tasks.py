@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The maintainers' tasks; each is a front end of scripts/krafla_release.
+"""What changes something: on this machine, then on GitHub; each is a front end of scripts/.
 
-.venv/bin/invoke doctor build package smoke
+    .venv/bin/invoke --list
+    .venv/bin/invoke build package smoke
+    .venv/bin/invoke release --version 0.1.0 --dry-run
+
+The exit codes are those of the tools: 0 done, 2 usage, 3 not ready, 4 not proven, 5 refused by a
+service, 75 try the same command later.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +22,7 @@ from invoke.tasks import task
 
 sys.path.insert(0, str(Path(__file__).parent / "scripts"))
 
+import sync_docs as sync_docs_module
 from krafla_release import build as build_module
 from krafla_release import doctor as doctor_module
 from krafla_release import package as package_module
@@ -24,6 +31,11 @@ from krafla_release import smoke as smoke_module
 if TYPE_CHECKING:
     from invoke.context import Context
 
+# Letters given out by chance would make -v the version in one task and something else in another.
+verb = functools.partial(task, auto_shortflags=False)
+ARCHIVE = "a name in packaging/archives.toml (default: this machine's)"
+EVERY = "every archive that this machine can build"
+
 
 def finish(code: int) -> None:
     """End invoke with a tool's exit code."""
@@ -31,28 +43,39 @@ def finish(code: int) -> None:
         raise Exit(code=code)
 
 
-@task(help={"arch": "x86_64, aarch64 or armv7 (default: this machine's)"})
+def chosen(archive: str, *, every: bool) -> list[str]:
+    """Return the words that choose archives."""
+    return ["--all"] if every else [archive] if archive else []
+
+
+@verb
+def doctor(_: Context) -> None:
+    """Show what this machine can do, and what to install for the rest."""
+    finish(doctor_module.main([]))
+
+
+@verb(help={"arch": "x86_64, aarch64 or armv7 (default: this machine's)"})
 def build(_: Context, arch: str = "") -> None:
     """Build the programs of every shipped instruction set."""
     finish(build_module.main(["--arch", arch] if arch else []))
 
 
-@task(help={"archive": "a name in packaging/archives.toml (default: this machine's)"})
-def package(_: Context, archive: str = "") -> None:
-    """Make dist/krafla-VERSION-ARCHIVE.tar.gz."""
-    finish(package_module.main([archive] if archive else []))
+@verb(name="package", help={"archive": ARCHIVE, "all": EVERY})
+def package(_: Context, archive: str = "", *, all: bool = False) -> None:  # noqa: A002
+    """Build and make dist/krafla-VERSION-ARCHIVE.tar.gz or .zip."""
+    finish(package_module.main(chosen(archive, every=all)))
 
 
-@task(help={"archive": "a name in packaging/archives.toml (default: this machine's)"})
-def smoke(_: Context, archive: str = "") -> None:
-    """Unpack an archive and run everything in it."""
-    finish(smoke_module.main([archive] if archive else []))
+@verb(help={"archive": ARCHIVE, "all": EVERY})
+def smoke(_: Context, archive: str = "", *, all: bool = False) -> None:  # noqa: A002
+    """Unpack an archive of dist/ elsewhere and run everything in it."""
+    finish(smoke_module.main(chosen(archive, every=all)))
 
 
-@task
-def doctor(_: Context) -> None:
-    """Show what this machine can build, run and test."""
-    finish(doctor_module.main([]))
+@verb(help={"check": "only say what is stale"})
+def sync_docs(_: Context, *, check: bool = False) -> None:
+    """Refresh the pages and tables of the site that come from data."""
+    finish(sync_docs_module.main(["--check"] if check else []))
 
 
-namespace = Collection(build, package, smoke, doctor)
+namespace = Collection(doctor, build, package, smoke, sync_docs)
