@@ -72,10 +72,24 @@ def smoke(_: Context, archive: str = "", *, all: bool = False) -> None:  # noqa:
     finish(smoke_module.main(chosen(archive, every=all)))
 
 
+@verb(
+    help={
+        "version": "X.Y.Z (default: that of the sources)",
+        "dry-run": "only say what would be done",
+    }
+)
+def zenodo_doi(c: Context, version: str = "", *, dry_run: bool = False) -> None:
+    """Add the DOI that Zenodo gave a release to its notes; exit code 75 while there is none."""
+    from krafla_release import zenodo as zenodo_module  # not all who build have requests
+
+    words = ["--version", version] if version else []
+    finish(zenodo_module.main([*words, *["--dry-run"] * (dry_run or c.config.run.dry)]))
+
+
 @verb(help={"check": "only say what is stale"})
 def sync_docs(_: Context, *, check: bool = False) -> None:
     """Refresh the pages and tables of the site that come from data."""
     finish(sync_docs_module.main(["--check"] if check else []))
 
 
-namespace = Collection(doctor, build, package, smoke, sync_docs)
+namespace = Collection(doctor, build, package, smoke, zenodo_doi, sync_docs)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 FACTS = ROOT / "packaging" / "project.toml"
 VERSION_HEADER = ROOT / "runtime" / "core" / "ml.h"
+INTERRUPTED = 130  # the exit code that shells give to Ctrl-C
 LAST_WORDS = 15  # lines of a failed command that an error shows
 
 
@@ -146,4 +147,7 @@ def exit_code(action: Callable[[], object]) -> int:
     except ReleaseError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.code
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return INTERRUPTED
     return 0

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import convert
 from conversion import GOLDEN, ROOT, converted, load, refused, run
 from mlb import quant, reference
 from mlb.arch import common, gemma3
@@ -260,19 +258,6 @@ def test_the_float_reference_reads_the_file_back(tmp_path: Path) -> None:
     logits = reference.forward(model.arch, reference.FileWeights(model), tokens, reference.Float())
     want = np.load(GOLDEN / "llama" / "logits.npy")
     assert np.abs(logits - want).max() < 0.1 * np.abs(want).max()
-
-
-def test_the_page_of_models_has_the_options_of_the_command_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    options: set[str] = set()
-    for kind in ("hf", "gguf", "llama2c"):
-        with pytest.raises(SystemExit):
-            convert.main([kind, "--help"])
-        options |= set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
-    page = Path(__file__).resolve().parents[2] / "docs" / "models.md"
-    table = page.read_text(encoding="utf-8").split("| option of `convert.py` |")[1].split("\n\n")[0]
-    assert options == set(re.findall(r"^\| `(--[\w-]+)", table, re.MULTILINE))
 
 
 def gemma_plan(**changes: Any) -> common.Plan:
