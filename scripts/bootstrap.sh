@@ -1,8 +1,9 @@
 #!/bin/sh
 # Install what is missing: packages of the system with apt-get, Python packages into .venv.
 #
-#   scripts/bootstrap.sh               what building, converting and packaging need
-#   scripts/bootstrap.sh --for-check   also what `make check` needs: cross compiler, emulator, sanitizers
+#   scripts/bootstrap.sh                 what building, converting and packaging need
+#   scripts/bootstrap.sh --for-release   also what `invoke release` needs: cross compilers, emulators, Wine
+#   scripts/bootstrap.sh --for-check     also what `make check` needs: clang, sanitizers, linters, transformers
 #
 # What is there is left alone, so a second run does nothing and needs no network.
 set -eu
@@ -11,9 +12,10 @@ cd "$(dirname "$0")/.."
 extras=quickstart
 case "${1-}" in
 '') ;;
+--for-release) extras=release ;;
 --for-check) extras=dev,models ;;
 *)
-    echo "usage: bootstrap.sh [--for-check]" >&2
+    echo "usage: bootstrap.sh [--for-release | --for-check]" >&2
     exit 2
     ;;
 esac
@@ -33,16 +35,22 @@ need python3 python3
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
 if [ "$extras" != quickstart ]; then
     need qemu-aarch64 qemu-user
-    need clang-14 clang-14
-    need clang-format-14 clang-format-14
-    need shellcheck shellcheck
     need busybox busybox
-    need cmake cmake
+    need curl curl
+    need dpkg-deb dpkg
     if [ "$(uname -m)" = x86_64 ]; then
         need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
         need arm-linux-gnueabihf-gcc gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
         need x86_64-w64-mingw32-gcc-posix gcc-mingw-w64-x86-64-posix
         need wine wine wine64
+    fi
+fi
+if [ "$extras" = dev,models ]; then
+    need clang-14 clang-14
+    need clang-format-14 clang-format-14
+    need shellcheck shellcheck
+    need cmake cmake
+    if [ "$(uname -m)" = x86_64 ]; then
         [ -e /usr/lib/llvm-14/lib/clang ] && [ -n "$(find /usr/lib/llvm-14/lib/clang -name 'libclang_rt.fuzzer*' -print -quit)" ] ||
             packages="$packages libclang-rt-14-dev"
     fi
