@@ -74,6 +74,22 @@ def smoke(_: Context, archive: str = "", *, all: bool = False) -> None:  # noqa:
 
 @verb(
     help={
+        "version": "X.Y.Z; if the sources are older, the bump is shown and offered",
+        "dry-run": "end with the plan; a version that the sources do not have is rehearsed",
+        "resume": "go on with the draft that an interrupted run has left",
+    }
+)
+def release(c: Context, version: str = "", *, dry_run: bool = False, resume: bool = False) -> None:
+    """Build, prove, publish and document a version as one transaction."""
+    from krafla_release import release as release_module  # not all who build have requests
+
+    dry = dry_run or c.config.run.dry  # invoke's own --dry must not publish
+    words = ["--version", version] if version else []
+    finish(release_module.main([*words, *["--dry-run"] * dry, *["--resume"] * resume]))
+
+
+@verb(
+    help={
         "version": "X.Y.Z (default: that of the sources)",
         "dry-run": "only say what would be done",
     }
@@ -92,4 +108,4 @@ def sync_docs(_: Context, *, check: bool = False) -> None:
     finish(sync_docs_module.main(["--check"] if check else []))
 
 
-namespace = Collection(doctor, build, package, smoke, zenodo_doi, sync_docs)
+namespace = Collection(doctor, build, package, smoke, release, zenodo_doi, sync_docs)

@@ -124,6 +124,7 @@ class Client:
             # Not a header of the session: .netrc would win over that.
             self.session.auth = self.authorize
         self.anonymous = http.session(pause=pause, tries=tries)
+        self.digests: dict[int, str] = {}  # of assets, by id, where GitHub gives none
 
     def authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Add the token to a request; requests drops it when another host is pointed at."""
@@ -201,9 +202,9 @@ class Client:
             raise TryLaterError(f"{name}: there is an asset of this name already")
         return asset_of(http.json_of(self.allowed(answer)))
 
-    def delete_asset(self, asset: Asset) -> None:
-        """Take a file away from a release."""
-        answer = self.session.delete(f"{self.api}/releases/assets/{asset.id}")
+    def delete_asset(self, number: int) -> None:
+        """Take a file away from a release; one that is gone already is no failure."""
+        answer = self.session.delete(f"{self.api}/releases/assets/{number}")
         if answer.status_code != 404:
             http.check(self.allowed(answer))
 
@@ -230,7 +231,11 @@ class Client:
 
     def digest(self, asset: Asset) -> str:
         """Return the SHA-256 of a file of a release; it is fetched where GitHub gives none."""
-        return asset.digest or hashlib.sha256(self.download(asset)).hexdigest()
+        if asset.digest:
+            return asset.digest
+        if asset.id not in self.digests:
+            self.digests[asset.id] = hashlib.sha256(self.download(asset)).hexdigest()
+        return self.digests[asset.id]
 
 
 def check_upload_url(api: str, url: str) -> None:

@@ -71,11 +71,7 @@ def actions(wanted: Wanted, found: Release | None, digest: Callable[[Asset], str
         todo.append(Action(DRAFT, wanted.tag, "no release of this tag yet"))
         right = set[str]()
     else:
-        if found.target != wanted.commit:
-            raise PreflightError(
-                f"{found.page} is a draft of {found.target}, not of {wanted.commit}: go on from"
-                " that commit, or delete the draft"
-            )
+        check_commit(found, wanted.commit)
         if found.body.replace("\r\n", "\n").strip() != wanted.body.strip():
             todo.append(Action(NOTES, wanted.tag, "the draft's are not those of CHANGELOG.md"))
         wrong = {asset: fault_of(wanted, asset, digest) for asset in found.assets}
@@ -90,6 +86,15 @@ def actions(wanted: Wanted, found: Release | None, digest: Callable[[Asset], str
     todo.append(Action(VERIFY, everything, "downloaded again, compared with SHA256SUMS"))
     todo.append(Action(PUBLISH, wanted.tag, f"creates the tag at {wanted.commit[:12]}"))
     return todo
+
+
+def check_commit(draft: Release, commit: str) -> None:
+    """Fail unless a draft is one of this commit, which only this program makes."""
+    if draft.target != commit:
+        raise PreflightError(
+            f"{draft.page} is a draft of {draft.target}, not of {commit}: go on from that commit,"
+            " or delete the draft"
+        )
 
 
 def fault_of(wanted: Wanted, asset: Asset, digest: Callable[[Asset], str]) -> str:

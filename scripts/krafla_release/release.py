@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: MIT
+"""Release a version as one transaction: interrupted anywhere, the same command goes on from there.
+
+    .venv/bin/invoke release --version 0.2.0 --dry-run    everything up to the plan; changes nothing
+    .venv/bin/invoke release --version 0.2.0              all of it: files, draft, tag, DOI
+    .venv/bin/invoke release --version 0.2.0 --resume     goes on with a draft that was left behind
+
+The files and the journal go to dist/vX.Y.Z/.  What is on GitHub is looked up before each change and
+after it; a published release is never changed.  GITHUB_TOKEN must be allowed to write releases, but
+not for --dry-run.  Exit codes: 0 done, 2 usage, 3 not ready, 4 not what it must be, 5 refused by
+GitHub, 75 later: run it again with --resume.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import dataclasses
+import hashlib
+import importlib.util
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from krafla_release import (
+    assets,
+    bump,
+    checksums,
+    github,
+    http,
+    notes,
+    plan,
+    preflight,
+    rehearsal,
+    site,
+    versions,
+    zenodo,
+)
+from krafla_release import journal as journals
+from krafla_release.plan import Action, File, Wanted
+from krafla_release.project import (
+    ROOT,
+    PreflightError,
+    ReleaseError,
+    TryLaterError,
+    VerificationError,
+    exit_code,
+    output,
+    write_atomically,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from krafla_release.github import Asset, Client, Release
+    from krafla_release.journal import Journal
+    from krafla_release.versions import Version
+
+NOTES = "notes.md"
+DOI_WAIT = 30 * zenodo.MINUTE  # then the workflow zenodo-doi, or --resume, goes on
+DRY_TRIES = 2  # a machine without network must not wait long to be told so
+INTERRUPTED = 130  # 128 + SIGINT, as shells spell it
+
+
+@dataclasses.dataclass
+class Line:
+    """One run of the release line."""
+
+    version: Version
+    commit: str
+    directory: Path
+    journal: Journal
+    client: Client
+    dry_run: bool
+    resume: bool
+    pause: float
+    inputs: str = ""  # digest of all that the local steps so far have depended on and made
+    reachable: bool = True
+    release: Release | None = None  # as last seen on GitHub
+    doi: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One row of the table: what is done, in the issue's words."""
+
+    name: str
+    what: str
+    work: Callable[[Line], None]
+
+
+# ---- on this machine ----------------------------------------------------------------------------
+
+
+def local(name: str, what: str, make: Callable[[Path], list[str]]) -> Step:
+    """Return a step that is done once for the same inputs, while its files are as it made them."""
+
+    def work(line: Line) -> None:
+        inputs = journals.digest_of(name, line.commit, line.inputs)
+        entry = line.journal.done(name, line.commit, inputs)
+        if entry:
+            print(f"  done before, {len(entry.outputs)} files verified")
+        else:
+            made = {
+                file: checksums.digest_of(line.directory / file) for file in make(line.directory)
+            }
+            entry = line.journal.add(name, line.commit, inputs=inputs, outputs=made)
+        line.inputs = journals.digest_of(inputs, entry.outputs)
+
+    return Step(name, what, work)
+
+
+def check_everything(line: Line) -> None:
+    """Fail with all that stands in the way; take the tools' versions in as inputs."""
+    faults = preflight.source_faults(line.version)
+    other = line.journal.other_release(line.commit)
+    if other:
+        faults.append(
+            f"{line.directory} belongs to {other.commit}, of which {other.step} {other.remote} was"
+            " made: go on from that commit, or delete the draft and that directory"
+        )
+    tools = assets.tool_versions()
+    before = line.journal.last("preflight", line.commit)
+    if assets.missing_tools() and before:
+        # This machine publishes what another one built: the journal came with the files.
+        tools = before.facts
+        faults += preflight.disk_faults(line.directory)
+    else:
+        faults += preflight.machine_faults(line.directory)
+    if not line.dry_run and not line.client.token:
+        faults.append("GITHUB_TOKEN is not set: it needs contents: write, or use --dry-run")
+    preflight.check([*faults, *remote_faults(line)])
+    if not before or before.facts != tools:
+        line.journal.add("preflight", line.commit, facts=tools)
+    line.inputs = journals.digest_of(tools)
+
+
+def remote_faults(line: Line) -> list[str]:
+    """Return what stands in the way on GitHub; a dry run does without it."""
+    try:
+        return preflight.remote_faults(
+            line.client, line.version, line.commit, dry_run=line.dry_run, resume=line.resume
+        )
+    except PreflightError:
+        raise
+    except ReleaseError as error:
+        if not line.dry_run:
+            raise
+        line.reachable = False
+        print(f"  could not ask GitHub; compared with local tags ({error})")
+        return preflight.order_faults(line.version, preflight.local_versions())
+
+
+def write_notes(version: Version) -> Callable[[Path], list[str]]:
+    """Return the step that writes the text of the release page."""
+
+    def work(directory: Path) -> list[str]:
+        write_atomically(directory / NOTES, notes.release_notes(version).encode())
+        return [NOTES]
+
+    return work
+
+
+# ---- the engine: look, compare, change one thing, look again ------------------------------------
+
+
+def wanted(line: Line) -> Wanted:
+    """Return the release as it should be, from files that were verified just now."""
+    sums = checksums.verify(line.directory)
+    sums[checksums.FILE_NAME] = checksums.digest_of(line.directory / checksums.FILE_NAME)
+    if list(sums) != assets.expected():
+        raise VerificationError(
+            f"{line.directory / checksums.FILE_NAME} lists {', '.join(sums)}; "
+            f"a release has {', '.join(assets.expected())}"
+        )
+    files = [
+        File(name, (line.directory / name).stat().st_size, digest) for name, digest in sums.items()
+    ]
+    return Wanted(
+        tag=line.version.tag,
+        commit=line.commit,
+        title=notes.title(line.version),
+        body=(line.directory / NOTES).read_text(),
+        files=tuple(files),
+    )
+
+
+def observe(line: Line) -> Release | None:
+    """Return the release as it is on GitHub now."""
+    if line.release:
+        line.release = line.client.get(line.release.id)
+    else:
+        line.release = line.client.find(line.version.tag)
+    return line.release
+
+
+def missing(line: Line, target: Wanted) -> list[Action]:
+    """Return what is still to be done on GitHub."""
+    return plan.actions(target, observe(line), line.client.digest)
+
+
+def converge(line: Line, *kinds: str) -> None:
+    """Do what is missing of some kinds, one after the other, looking again after each.
+
+    A change that fails may have been made all the same: only what is missing afterwards is tried
+    again, after a while.
+    """
+    target = wanted(line)
+    waits = line.client.session.waits()
+    tried = collections.Counter[Action]()
+    while True:
+        action = next((one for one in missing(line, target) if one.kind in kinds), None)
+        if action is None:
+            return
+        if tried[action] == len(waits):
+            raise TryLaterError(f"GitHub does not show that it did {action.kind} {action.what}")
+        wait = waits[tried[action]]
+        tried[action] += 1
+        print(f"  {action.kind} {action.what}: {action.why}", flush=True)
+        try:
+            remote = apply(line, target, action)
+        except TryLaterError as error:
+            if wait is None:
+                raise
+            print(f"  {error}\n  looking whether it was done", flush=True)
+            time.sleep(wait)
+        else:
+            what = {"what": action.what}
+            line.journal.add(action.kind, line.commit, facts=what, remote=str(remote))
+
+
+def apply(line: Line, target: Wanted, action: Action) -> int:
+    """Make one change and return the id of what was changed."""
+    if action.kind == plan.DRAFT:
+        line.release = line.client.create_draft(
+            target.tag, target.commit, target.title, target.body
+        )
+        return line.release.id
+    assert line.release
+    if action.kind == plan.DELETE:
+        line.client.delete_asset(action.asset)
+        return action.asset
+    if action.kind == plan.UPLOAD:
+        data = (line.directory / action.what).read_bytes()
+        file = target.file(action.what)
+        check_bytes(file, data, str(line.directory / action.what))
+        return line.client.upload(line.release, action.what, data).id
+    if action.kind == plan.NOTES:
+        return line.client.edit(line.release, target.body).id
+    assert action.kind == plan.PUBLISH
+    return line.client.publish(line.release).id
+
+
+def check_bytes(file: File | None, data: bytes, where: str) -> None:
+    """Fail unless bytes are those of a file of the release."""
+    if file is None or hashlib.sha256(data).hexdigest() != file.digest:
+        raise VerificationError(f"{where} is not the file that {checksums.FILE_NAME} lists")
+
+
+def verify(line: Line, download: Callable[[Asset, int], bytes]) -> None:
+    """Download every file and compare it with SHA256SUMS."""
+    target, release = wanted(line), observe(line)
+    there = {asset.name: asset for asset in release.assets} if release else {}
+    for file in target.files:
+        if file.name not in there:
+            raise VerificationError(f"{line.version.tag} on GitHub has no {file.name}")
+        data = download(there[file.name], file.size)
+        check_bytes(file, data, f"{file.name} as GitHub returns it")
+    print(f"  {len(target.files)} files came back as they were sent")
+
+
+# ---- on GitHub and Zenodo -----------------------------------------------------------------------
+
+
+def show_plan(line: Line) -> None:
+    """Show what would be done on GitHub, and write it down for other programs."""
+    target = wanted(line)
+    found = observe(line) if line.reachable else None
+    todo = plan.actions(target, found, line.client.digest)
+    todo.append(plan.Action(plan.DOI, target.tag, "awaited from Zenodo, added to the notes"))
+    write_atomically(
+        line.directory / plan.FILE_NAME,
+        plan.as_json(target, line.client.repository, todo).encode(),
+    )
+    print(f"{target.tag} of {line.client.repository} at {line.commit}")
+    print(
+        "".join(f"  {file.digest}  {file.size:>9}  {file.name}\n" for file in target.files), end=""
+    )
+    print(plan.table(todo), end="")
+    if line.dry_run:
+        print(f"dry run: nothing was changed; the files are in {line.directory}")
+
+
+def draft(line: Line) -> None:
+    """Find the draft or make one, with the notes as they should be."""
+    converge(line, plan.DRAFT, plan.NOTES)
+
+
+def upload(line: Line) -> None:
+    """Upload what the draft lacks, by digest; delete what must not be there."""
+    converge(line, plan.DELETE, plan.UPLOAD)
+
+
+def verify_draft(line: Line) -> None:
+    """Download the files of the draft before anybody else can."""
+    release = observe(line)
+    if release and not release.draft:
+        print("  published already")
+        return
+    verify(line, line.client.download)
+
+
+def publish(line: Line) -> None:
+    """Publish, which creates the tag; then see what everybody sees now."""
+    converge(line, plan.PUBLISH)
+    tagged = line.client.commit_of(f"tags/{line.version.tag}")
+    if tagged != line.commit:
+        raise VerificationError(f"{line.version.tag} is the tag of {tagged}, not of {line.commit}")
+    verify(line, line.client.download_public)
+
+
+def await_doi(line: Line) -> None:
+    """Wait until Zenodo has archived the release."""
+    doi = zenodo.wait(
+        line.version,
+        http.session(pause=line.pause),
+        sleep=lambda seconds: time.sleep(seconds * line.pause),
+        longest=DOI_WAIT,
+    )
+    if not doi:
+        raise zenodo.pending(line.version)
+    line.doi = doi
+    print(f"  {doi}")
+
+
+def complete_notes(line: Line) -> None:
+    """Add the DOI to the notes."""
+    if zenodo.add(line.client, line.version, line.doi):
+        line.journal.add("doi", line.commit, remote=line.doi)
+
+
+def docs_page(line: Line) -> None:
+    """See that the site's changelog page is this version's; build the site if that can be."""
+    preflight.check(bump.problems(line.version))
+    if importlib.util.find_spec("mkdocs"):
+        site.build()
+    else:
+        print("  not built here: mkdocs is not installed")
+
+
+def steps(version: Version) -> list[Step]:
+    """Return the release line, in order; a dry run ends with the plan."""
+    return [
+        Step("preflight", "sources, tools and GitHub are ready", check_everything),
+        local("build", "the programs of every archive", assets.build),
+        local("audit", "no program holds what it must not", assets.audit),
+        local("package", "archives, wheels, Debian packages, install.sh", assets.package),
+        local("contract", "names, members and modes are the agreed ones", assets.check),
+        local("smoke", "every packed file is installed and run", assets.prove),
+        local("sums", "bill of materials and SHA256SUMS", assets.seal),
+        local("notes", "the release page, from CHANGELOG.md", write_notes(version)),
+        Step("plan", "what is missing on GitHub", show_plan),
+        Step("draft", "found or made", draft),
+        Step("upload", "the missing files, by digest", upload),
+        Step("verify", "downloaded again and compared", verify_draft),
+        Step("publish", "the release and its tag", publish),
+        Step("doi", "awaited from Zenodo", await_doi),
+        Step("complete", "the DOI in the notes", complete_notes),
+        Step("docs", "the site has this version's changelog page", docs_page),
+    ]
+
+
+def run(line: Line) -> None:
+    """Go through the table."""
+    table = steps(line.version)
+    if line.dry_run:
+        table = table[: [step.name for step in table].index("plan") + 1]
+    for number, step in enumerate(table, 1):
+        print(f"[{number}/{len(table)}] {step.name}: {step.what}", flush=True)
+        begun = time.monotonic()
+        step.work(line)
+        print(f"  {step.name} took {time.monotonic() - begun:.0f} s", flush=True)
+
+
+# ---- the command --------------------------------------------------------------------------------
+
+
+def offer(version: Version, planned: Sequence[bump.Change]) -> None:
+    """Show the bump that is missing, and write it if a person at a terminal says yes."""
+    print("".join(change.diff() for change in planned), end="")
+    print(f"the sources are not those of {version}: the diff above makes them so")
+    how = f"python -m krafla_release.bump --version {version} --write"
+    if not sys.stdin.isatty():
+        raise PreflightError(f"nothing is written: PYTHONPATH=scripts {how}, commit, push, again")
+    if input("write it? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise PreflightError("nothing is written")
+    bump.write(planned)
+    print(f"written: {', '.join(str(change.path) for change in planned)}")
+    print(f'next: git commit --all --message "Krafla {version}", push, and the same command again')
+
+
+def release(args: argparse.Namespace, pause: float) -> int:
+    """Release, rehearse or offer, and return the exit code."""
+    version = versions.parse(args.version)
+    directory = args.dist or ROOT / "dist" / version.tag
+    planned = bump.changes(version)
+    if planned and args.dry_run:
+        return rehearsal.rehearse(version, directory)
+    if planned:
+        offer(version, planned)
+        return 0
+    tries = DRY_TRIES if args.dry_run else http.TRIES
+    client = github.from_environment(pause, tries)
+    with contextlib.closing(journals.Journal(directory)) as journal:
+        line = Line(
+            version=version,
+            commit=output("git", "rev-parse", "HEAD"),
+            directory=directory,
+            journal=journal,
+            client=client,
+            dry_run=args.dry_run,
+            resume=args.resume,
+            pause=pause,
+        )
+        run(line)
+        if line.release and not args.dry_run:
+            print(f"done: {line.release.page}")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None, pause: float = 1.0) -> int:
+    """Release a version; `pause` is the unit of all waiting."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", required=True, metavar="X.Y.Z", help="what to release")
+    parser.add_argument("--dry-run", action="store_true", help="end with the plan, change nothing")
+    parser.add_argument("--resume", action="store_true", help="go on with the draft that is there")
+    parser.add_argument("--dist", type=Path, help="where the files go (default: dist/vX.Y.Z)")
+    args = parser.parse_args(argv)
+    code = 0
+
+    def work() -> None:
+        nonlocal code
+        try:
+            code = release(args, pause)
+        except OSError as error:
+            raise ReleaseError(f"{error.filename or 'a file'}: {error.strerror}") from error
+
+    try:
+        return exit_code(work) or code
+    except KeyboardInterrupt:
+        print("\ninterrupted: the same command with --resume goes on from here", file=sys.stderr)
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
