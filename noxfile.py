@@ -153,3 +153,9 @@ def golden(session: nox.Session) -> None:
     tests = ("tests/py/test_reference.py", "tests/py/test_families.py")
     for build in builds:
         pytest(session, *tests, env={"KRAFLA_BUILD": f"build/{build}"})
+
+
+@nox.session(tags=["hand"])
+def repro(session: nox.Session) -> None:
+    """Build every file of a release again in a clone elsewhere; every byte must be the same."""
+    module(session, "repro")

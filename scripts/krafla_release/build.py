@@ -69,7 +69,7 @@ def make(
     words += ["THREADS=pthread", f"ASM={int(has_asm(isa))}"] if release else []
     words += [f"CROSS={cross(isa)}"] if cross(isa) else []
     words += [f"{name}={value}" for name, value in (variables or {}).items()]
-    jobs = f"-j{os.cpu_count() or 1}"
+    jobs = f"-j{len(os.sched_getaffinity(0))}"  # not the CPUs that a container may not use
     run("make", "-s", "--no-print-directory", jobs, *words, *goals, env={"LC_ALL": "C"})
 
 

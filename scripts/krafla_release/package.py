@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING
 import isas
 from krafla_release import archives, build, packed, testing
 from krafla_release.archives import PROGRAM, Archive, Member
-from krafla_release.project import ROOT, ReleaseError, exit_code, source_date_epoch, version
+from krafla_release.project import (
+    ROOT,
+    ReleaseError,
+    exit_code,
+    source_date_epoch,
+    version,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,12 +84,10 @@ def package(archive: Archive, directory: Path = DIST) -> Path:
     members = members_of(archive)
     check_contract(archive, members)
     path = path_of(archive, directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(packed.pack(archive, file_name(archive), members, source_date_epoch()))
-    part.replace(path)
-    print(f"{path}: {path.stat().st_size} bytes, {len(members)} members")
-    print(f"  sha256  {hashlib.sha256(path.read_bytes()).hexdigest()}")
+    data = packed.pack(archive, file_name(archive), members, source_date_epoch())
+    write_atomically(path, data)
+    print(f"{path}: {len(data)} bytes, {len(members)} members")
+    print(f"  sha256  {hashlib.sha256(data).hexdigest()}")
     print(f"  content {digest(path)}")
     return path
 
