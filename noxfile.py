@@ -109,6 +109,13 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session(tags=["release"])
+def docs(session: nox.Session) -> None:
+    """Refuse pages that are stale and build the site into build/site, with every link checked."""
+    session.run(PYTHON, "scripts/sync_docs.py", "--check")
+    module(session, "site")
+
+
+@nox.session(tags=["release"])
 def audit(session: nox.Session) -> None:
     """Look for instructions, segments and paths that no program may have, in what is built."""
     module(session, "audit")
@@ -124,6 +131,13 @@ def package(session: nox.Session) -> None:
 def smoke(session: nox.Session) -> None:
     """Unpack this machine's archive and run everything in it; `-- --all` takes all four."""
     module(session, "smoke")
+
+
+@nox.session(tags=["release"])
+def wheel(session: nox.Session) -> None:
+    """Make this machine's Python wheel, install it and run every library in it."""
+    module(session, "wheel")
+    module(session, "wheel", "--smoke")
 
 
 # ---- by hand: minutes or more -----------------------------------------------------------------
@@ -153,6 +167,14 @@ def golden(session: nox.Session) -> None:
     tests = ("tests/py/test_reference.py", "tests/py/test_families.py")
     for build in builds:
         pytest(session, *tests, env={"KRAFLA_BUILD": f"build/{build}"})
+
+
+@nox.session(name="wheel-arm", tags=["hand"])
+def wheel_arm(session: nox.Session) -> None:
+    """Make the Python wheels for ARM and run them by an emulated Python, which is fetched."""
+    module(session, "sysroot", "aarch64", "armv7")
+    for step in ([], ["--smoke"]):
+        module(session, "wheel", *step, "linux-aarch64", "linux-armv7hf")
 
 
 @nox.session(tags=["hand"])

@@ -15,16 +15,14 @@ import os
 import platform
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cffi import FFI
 
 from krafla._errors import BY_STATUS, KraflaCpuError, KraflaError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 HERE = Path(__file__).resolve().parent
+PACKAGED = HERE / "_lib"  # of an installed package
 ROOT = HERE.parent.parent.parent  # of a source tree
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64", "armv7l": "armv7", "armv8l": "armv7"}
 
@@ -48,34 +46,59 @@ def declarations() -> str:
     return found[1]
 
 
+def architecture() -> str:
+    """Return this machine's architecture in the spelling of isas.txt."""
+    machine = platform.machine().lower()
+    return ARCHITECTURES.get(machine, machine)
+
+
 def isa_names() -> list[str]:
     """Return the names of this architecture's builds, fastest first."""
-    machine = platform.machine().lower()
-    machine = ARCHITECTURES.get(machine, machine)
     text = beside("isas.txt", "runtime/kernels/isas.txt").read_text(encoding="utf-8")
     rows = [
         [cell.strip() for cell in line.split("|")]
         for line in text.splitlines()
         if line.strip() and not line.startswith("#")
     ]
-    return [name for name, architecture, *_ in rows if architecture == machine]
+    return [name for name, arch, *_ in rows if arch == architecture()]
 
 
-def candidates() -> Iterator[Path]:
-    """Yield the libraries to try, in order; those that do not exist are left out."""
+def builds() -> dict[str, Path]:
+    """Return the libraries that there are by the names of their builds, fastest first."""
+    found: dict[str, Path] = {}
+    for name in isa_names():
+        built = (ROOT / "build" / folder / "libkrafla.so" for folder in (f"{name}-pt", name))
+        paths = [PACKAGED / f"libkrafla-{name}.so"] if PACKAGED.is_dir() else built
+        for path in paths:
+            if path.is_file():
+                found.setdefault(name, path)
+    return found
+
+
+def chosen() -> str | None:
+    """Return the build that the environment names, by the old variable if not by the new one."""
+    return os.environ.get("KRAFLA_ISA") or os.environ.get("ISA_LM_ISA") or None
+
+
+def candidates() -> list[Path]:
+    """Return the libraries to try, in order."""
     explicit = os.environ.get("KRAFLA_LIB")
     if explicit:
-        yield Path(explicit)
-        return
-    wanted = os.environ.get("KRAFLA_ISA")
-    for name in [wanted] if wanted else isa_names():
-        for path in (
-            HERE / "_lib" / f"libkrafla-{name}.so",
-            ROOT / "build" / f"{name}-pt" / "libkrafla.so",
-            ROOT / "build" / name / "libkrafla.so",
-        ):
-            if path.is_file():
-                yield path
+        return [Path(explicit)]
+    return [path for name, path in builds().items() if chosen() in (None, name)]
+
+
+def remedy() -> str:
+    """Return what to do when none of them can be loaded."""
+    if os.environ.get("KRAFLA_LIB"):
+        return "KRAFLA_LIB has to name a libkrafla for this machine"
+    if not PACKAGED.is_dir():
+        return "build one with make ISA=<isa> THREADS=pthread lib, or name a file in KRAFLA_LIB"
+    if not builds():
+        return f"this package has none for {architecture()}: install the wheel for it"
+    if chosen():
+        return f"KRAFLA_ISA is {chosen()!r}; this package has {' '.join(builds())}"
+    return "this package has no library for such a CPU, or system"
 
 
 @functools.cache
@@ -100,9 +123,7 @@ def library() -> Any:
             return lib
         refusals.append(f"{path.name}: {message(err)}")
     tried = "; ".join(refusals) or "no libkrafla was found"
-    raise KraflaCpuError(
-        f"{tried}: build one with make ISA=<isa> THREADS=pthread lib, or name a file in KRAFLA_LIB"
-    )
+    raise KraflaCpuError(f"{tried}: {remedy()}")
 
 
 def message(err: Any) -> str:

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: MIT
+"""The wheel: its name, its members, its bytes, what its libraries need, and what it says.
+
+.venv/bin/python -m pytest tests/py/test_wheel.py
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from krafla_release import archives, audit, build, project, wheel
+from krafla_release.project import ROOT, ReleaseError, VerificationError, facts
+
+X86 = archives.find("linux-x86_64")
+SYMBOLS = """
+   Num:    Value          Size Type    Bind   Vis      Ndx Name
+     0: 0000000000000000     0 NOTYPE  LOCAL  DEFAULT  UND
+     1: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND free@GLIBC_2.2.5 (2)
+     2: 0000000000000000     0 NOTYPE  WEAK   DEFAULT  UND __gmon_start__
+    43: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND pthread_create@GLIBC_2.34 (8)
+    70: 0000000000012345    99 FUNC    GLOBAL DEFAULT   12 krafla_isa
+"""
+SOURCES = (
+    "LICENSE",
+    "packaging/hatch_hooks.py",
+    "packaging/project.toml",
+    "pyproject.toml",
+    "runtime/core/ml.h",
+    "runtime/include/krafla.h",
+    "runtime/kernels/isas.txt",
+)
+PROGRAM = "import krafla; print(krafla.isa())"
+
+
+@pytest.mark.parametrize(
+    ("name", "platform"),
+    [("linux-x86_64", "x86_64"), ("linux-aarch64", "aarch64"), ("linux-armv7hf", "armv7l")],
+)
+def test_the_name_says_version_platform_and_glibc(name: str, platform: str) -> None:
+    want = f"krafla-{project.version()}-py3-none-manylinux_2_34_{platform}.whl"
+    assert wheel.file_name(archives.find(name)) == want
+
+
+def test_there_is_no_wheel_for_windows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert wheel.main(["windows-x86_64"]) == 1
+    assert "wheels are made for Linux only" in capsys.readouterr().err
+
+
+def test_a_missing_wheel_is_named_with_what_makes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert wheel.main(["--smoke", "linux-x86_64", "--dist", str(tmp_path)]) == 1
+    assert f"{wheel.file_name(X86)} is not there: nox -s wheel" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("", "", None),
+        ("free@GLIBC_2.2.5", "free@GLIBC_2.35", "needs free@GLIBC_2.35, newer than the 2.34"),
+        ("free@GLIBC_2.2.5", "free@GLIBC_3.0", "needs free@GLIBC_3.0, newer"),
+        ("free@GLIBC_2.2.5", "free", "needs free, which is not the C library's"),
+        ("free@GLIBC_2.2.5", "__divti3@GCC_3.0", "which is not the C library's"),
+        ("krafla_isa", "kr_isa", "kr_isa is exported only"),
+        ("12 krafla_isa", "UND krafla_isa@GLIBC_2.17", "krafla_isa is declared only"),
+    ],
+    ids=["right", "newer", "next glibc", "no version", "libgcc", "leaked", "not exported"],
+)
+def test_a_library_needs_no_newer_libc_and_exports_the_header(
+    old: str, new: str, fault: str | None
+) -> None:
+    assert old in SYMBOLS
+    found = list(wheel.symbol_faults(SYMBOLS.replace(old, new), {"krafla_isa"}))
+    assert (not found) if fault is None else any(fault in line for line in found)
+
+
+def test_a_library_with_an_executable_stack_is_refused() -> None:
+    rows = "  LOAD 0x0 0x0 0x0 0x1 0x1 R E 0x1000\n  GNU_STACK 0x0 0x0 0x0 0x0 0x0 {} 0x10\n"
+    assert list(audit.memory_faults(rows.format("RW"))) == []
+    assert list(audit.memory_faults(rows.format("RWE"))) == ["may have an executable stack"]
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return files that stand for the libraries."""
+    found = {}
+    for name in ("libkrafla-avx2.so", "libkrafla-sse2.so"):
+        path = tmp_path_factory.mktemp("libraries") / name
+        path.write_bytes(b"\x7fELF")
+        path.chmod(0o755)
+        found[f"krafla/_lib/{name}"] = path
+    return found
+
+
+def built_in(place: Path, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Build a wheel from a copy of the sources."""
+    for name in SOURCES:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, place / name)
+    shutil.copytree(
+        ROOT / "runtime" / "python",
+        place / "runtime" / "python",
+        ignore=shutil.ignore_patterns("__pycache__"),
+        copy_function=shutil.copyfile,
+    )
+    monkeypatch.setattr(project, "ROOT", place)
+    (place / "out").mkdir()
+    return wheel.hatch(X86, libraries, place / "out")
+
+
+def test_the_bytes_do_not_depend_on_folder_umask_or_time_zone(
+    tmp_path: Path, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    first = built_in(tmp_path / "first", libraries, monkeypatch)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    old = os.umask(0o077)
+    try:
+        second = built_in(tmp_path / "another folder", libraries, monkeypatch)
+    finally:
+        os.umask(old)
+    assert first.read_bytes() == second.read_bytes()
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000002")
+    third = built_in(tmp_path / "third", libraries, monkeypatch)
+    assert first.read_bytes() != third.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def made(
+    tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]
+) -> Iterator[zipfile.ZipFile]:
+    """Return a wheel of this checkout, open."""
+    path = wheel.hatch(X86, libraries, tmp_path_factory.mktemp("wheel"))
+    wheel.check_members(path, libraries)
+    with zipfile.ZipFile(path) as opened:
+        yield opened
+
+
+def test_the_wheel_is_of_a_platform_and_tells_where_the_project_lives(
+    made: zipfile.ZipFile,
+) -> None:
+    info = f"krafla-{project.version()}.dist-info"
+    about = made.read(f"{info}/WHEEL").decode()
+    assert f"Tag: {wheel.tag(X86)}\n" in about
+    assert "Root-Is-Purelib: false\n" in about
+    metadata = made.read(f"{info}/METADATA").decode()
+    assert f"Version: {project.version()}\n" in metadata
+    assert f"Project-URL: Documentation, {facts()['site']}\n" in metadata
+    assert f"Project-URL: Source, https://github.com/{facts()['repository']}\n" in metadata
+    assert "](docs/" not in metadata  # a link that only a checkout could follow
+
+
+def test_a_wheel_with_other_members_is_refused(
+    made: zipfile.ZipFile, libraries: dict[str, Path]
+) -> None:
+    with pytest.raises(VerificationError, match="unexpected: krafla/_lib/libkrafla-sse2"):
+        wheel.check_members(Path(str(made.filename)), dict([*libraries.items()][:1]))
+    more = libraries | {"krafla/_lib/libkrafla-sse41.so": Path()}
+    with pytest.raises(VerificationError, match="missing: krafla/_lib/libkrafla-sse41"):
+        wheel.check_members(Path(str(made.filename)), more)
+
+
+def test_wrong_libraries_never_get_into_a_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "make", lambda *_: None)
+    monkeypatch.setattr(wheel, "library_faults", lambda isa: [f"is no {isa.name}"])
+    monkeypatch.setattr(wheel, "hatch", pytest.fail)
+    with pytest.raises(ReleaseError, match="is no sse2"):
+        wheel.package(X86, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_editable_install_has_no_libraries(tmp_path: Path) -> None:
+    code = "from hatchling.build import build_editable; import sys; build_editable(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, tmp_path], cwd=ROOT, check=True)
+    (path,) = tmp_path.iterdir()
+    assert path.name == f"krafla-{project.version()}-py3-none-any.whl"
+    with zipfile.ZipFile(path) as opened:
+        assert not [name for name in opened.namelist() if name.endswith(".so")]
+
+
+# ---- what an installed package says ------------------------------------------------------------
+
+
+@pytest.fixture
+def installed(tmp_path: Path, krafla_library: Path) -> Path:
+    """Return a folder with the package as a wheel has it: one library that works, one that not."""
+    package = tmp_path / "site (é)" / "krafla"
+    shutil.copytree(wheel.SOURCE, package)
+    shutil.copy(wheel.HEADER, package)
+    shutil.copy(ROOT / "runtime" / "kernels" / "isas.txt", package)
+    (package / "_lib").mkdir()
+    works = krafla_library.parent.name.split("-")[0]
+    for name in ("avx512vnni", "sse2"):
+        (package / "_lib" / f"libkrafla-{name}.so").write_text("not a library")
+    shutil.copy(krafla_library, package / "_lib" / f"libkrafla-{works}.so")
+    return package
+
+
+def start(package: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Import an installed package in an interpreter of its own."""
+    env = {name: value for name, value in os.environ.items() if "ISA" not in name}
+    env |= {"PYTHONPATH": str(package.parent), "KRAFLA_LIB": "", **variables}
+    words = [sys.executable, "-c", PROGRAM]
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+
+
+def said(package: Path, **variables: str) -> str:
+    """Return the exception that the package ends with."""
+    done = start(package, **variables)
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr.splitlines()[-1].removeprefix("krafla._errors.")
+
+
+@pytest.mark.parametrize("variable", ["KRAFLA_ISA", "ISA_LM_ISA"])
+def test_an_installed_package_loads_the_library_that_is_named(
+    installed: Path, variable: str, krafla_library: Path
+) -> None:
+    name = krafla_library.parent.name.split("-")[0]
+    assert start(installed, **{variable: name}).stdout == f"{name}\n"
+    if name != "sse2":
+        refused = said(installed, **{variable: "sse2"})
+        assert refused.startswith("KraflaCpuError: libkrafla-sse2.so: ")
+        assert "KRAFLA_ISA is 'sse2'; this package has avx512vnni" in refused
+
+
+@pytest.mark.parametrize("name", ["sse9", "../_lib/x", "sse2;true", " ", "scalar", "neon"])
+def test_an_installed_package_lists_its_libraries_when_another_is_asked_for(
+    installed: Path, name: str
+) -> None:
+    for wrong in set(installed.glob("_lib/*.so")) - {installed / "_lib" / "libkrafla-sse2.so"}:
+        wrong.unlink()
+    message = f"no libkrafla was found: KRAFLA_ISA is {name!r}; this package has sse2"
+    assert said(installed, KRAFLA_ISA=name) == f"KraflaCpuError: {message}"
+
+
+def test_an_installed_package_says_of_each_library_why_it_is_not_loaded(installed: Path) -> None:
+    (installed / "_lib" / "libkrafla-avx2.so").write_text("not a library")
+    for path in installed.glob("_lib/*.so"):
+        path.write_text("not a library")
+    message = said(installed)
+    assert message.count("invalid ELF header") + message.count("file too short") >= 2
+    assert message.endswith(": this package has no library for such a CPU, or system")
+
+
+def test_an_installed_package_for_another_architecture_says_so(installed: Path) -> None:
+    for path in installed.glob("_lib/*.so"):
+        path.rename(path.with_name(f"libkrafla-{path.stem}.so"))
+    assert "this package has none for " in said(installed)
+
+
+def test_a_library_of_ones_own_that_is_none_is_named(installed: Path) -> None:
+    message = said(installed, KRAFLA_LIB=str(installed / "krafla.h"))
+    assert "krafla.h: " in message
+    assert message.endswith("KRAFLA_LIB has to name a libkrafla for this machine")
