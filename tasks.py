@@ -6,7 +6,7 @@
     .venv/bin/invoke release --version 0.1.0 --dry-run
 
 The exit codes are those of the tools: 0 done, 2 usage, 3 not ready, 4 not proven, 5 refused by a
-service, 75 try the same command later.
+service, 75 try the same command later.  What invoke itself cannot read ends with 1.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def release(c: Context, version: str = "", *, dry_run: bool = False, resume: boo
     }
 )
 def zenodo_doi(c: Context, version: str = "", *, dry_run: bool = False) -> None:
-    """Add the DOI that Zenodo gave a release to its notes; exit code 75 while there is none."""
+    """Add the DOI that Zenodo gave a release to its notes."""
     from krafla_release import zenodo as zenodo_module  # not all who build have requests
 
     words = ["--version", version] if version else []
