@@ -155,23 +155,25 @@ void console_progress(const char *fmt, ...)
 
 /* ---- Ctrl-C ---- */
 
+static void (*handler_before)(int); /* of SIGINT, while ours stands */
+
 static void remember_interrupt(int number)
 {
     interrupted = 1;
-    signal(number, SIG_DFL); /* the next one ends the program */
+    signal(number, handler_before); /* the next one ends the program */
 }
 
 void console_catch_interrupt(void)
 {
     interrupted = 0;
-    if (signal(SIGINT, remember_interrupt) == SIG_IGN)
+    handler_before = signal(SIGINT, remember_interrupt);
+    if (handler_before == SIG_IGN)
         signal(SIGINT, SIG_IGN); /* started in the background: stay deaf */
 }
 
 void console_release_interrupt(void)
 {
-    if (signal(SIGINT, SIG_DFL) == SIG_IGN)
-        signal(SIGINT, SIG_IGN);
+    signal(SIGINT, handler_before);
 }
 
 bool console_interrupted(void)

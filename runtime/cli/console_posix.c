@@ -13,12 +13,21 @@ bool console_is_terminal(FILE *f)
     return isatty(fileno(f)) == 1;
 }
 
+static void end_at_once(int number)
+{
+    _exit(128 + number); /* as a shell says it */
+}
+
 void console_prepare(int *argc, char ***argv)
 {
     (void)argc;
     (void)argv;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* ulimit -f */
+    if (getpid() == 1) {      /* of a container: Linux keeps from it what it does not handle */
+        signal(SIGINT, end_at_once);
+        signal(SIGTERM, end_at_once);
+    }
 }
 
 _Noreturn void console_die_interrupted(void)
