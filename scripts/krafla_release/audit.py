@@ -3,7 +3,8 @@
 
     PYTHONPATH=scripts python3 -m krafla_release.audit avx2-pt-asm
 
-A program is static and has no memory that is both writable and executable.  Objects of
+A program is static, has no memory that is both writable and executable, and does not tell in which
+folder it was built.  Objects of
 runtime/kernels/<isa> use what their row of isas.txt asks for, all others the least CPU of the
 architecture: the guard must run everywhere.  What is not built is listed as not run.
 """
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 DLLS = {"KERNEL32.dll", "msvcrt.dll", "SHELL32.dll", "WS2_32.dll"}
+# What a program allows Windows to do: use addresses that nobody can guess, run no code on the stack.
+PROTECTIONS = {"DYNAMIC_BASE", "HIGH_ENTROPY_VA", "NX_COMPAT"}
 WANTED_STACK = "RW"
 EXECUTABLE_WRITABLE = "RWE"
 
@@ -74,10 +77,29 @@ def import_faults(headers: str) -> Iterator[str]:
         yield f"needs {name}, which not every Windows has"
 
 
+def protection_faults(headers: str) -> Iterator[str]:
+    """Yield which protections a Windows program does without, from what objdump says of it."""
+    words = set(re.findall(r"^\t+([A-Z_]+)$", headers, re.MULTILINE))
+    for name in sorted(PROTECTIONS - words):
+        yield f"is without {name}"
+    flags = re.findall(r"^ +\d+ (\S+) .*\n +(\w.*)$", headers, re.MULTILINE)
+    for section in (name for name, words in flags if "CODE" in words and "READONLY" not in words):
+        yield f"has a section {section} that is writable and executable"
+
+
+def path_faults(data: bytes) -> Iterator[str]:
+    """Yield whether a program or library tells where it was built."""
+    if str(ROOT).encode() in data:
+        yield f"holds the name of the folder that it was built in, {ROOT}"
+
+
 def program_faults(program: Path) -> Iterator[str]:
     """Yield what is wrong with a program of any system."""
+    yield from path_faults(program.read_bytes())
     if program.suffix == ".exe":
-        yield from import_faults(listing(windows.OBJDUMP, "-p", program))
+        headers = listing(windows.OBJDUMP, "-p", "-h", program)
+        yield from import_faults(headers)
+        yield from protection_faults(headers)
     else:
         yield from segment_faults(listing("readelf", "-lW", program))
 

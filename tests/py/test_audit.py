@@ -14,6 +14,7 @@ import pytest
 
 import isas
 from krafla_release import audit, instructions
+from krafla_release.project import ROOT
 
 X86 = "#include <immintrin.h>\n"
 ARM = "#include <arm_neon.h>\n"
@@ -154,6 +155,42 @@ def test_audit_refuses_a_library_that_not_every_windows_has() -> None:
     assert list(audit.import_faults(text)) == [
         "needs libwinpthread-1.dll, which not every Windows has"
     ]
+
+
+PROTECTED = """
+DllCharacteristics\t00000160
+\t\t\t\t\tHIGH_ENTROPY_VA
+\t\t\t\t\tDYNAMIC_BASE
+\t\t\t\t\tNX_COMPAT
+Idx Name          Size      VMA
+  0 .text         0004c030  0000000140001000
+                  CONTENTS, ALLOC, LOAD, READONLY, CODE, DATA
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("", "", None),
+        ("\t\t\t\t\tDYNAMIC_BASE\n", "", "is without DYNAMIC_BASE"),
+        ("READONLY, ", "", "has a section .text that is writable and executable"),
+    ],
+    ids=["as released", "fixed address", "memory"],
+)
+def test_audit_wants_the_protections_of_windows(before: str, after: str, fault: str | None) -> None:
+    assert list(audit.protection_faults(PROTECTED)) == []
+    found = list(audit.protection_faults(PROTECTED.replace(before, after, 1)))
+    assert found == ([fault] if fault else [])
+
+
+def test_audit_finds_the_folder_in_which_a_program_was_built(tmp_path: Path) -> None:
+    program = tmp_path / "a"
+    source = "const char where[] = __FILE__; int main(void) { return where[0] == 1; }\n"
+    (tmp_path / "a.c").write_text(source)
+    for option, faults in ((f"-ffile-prefix-map={tmp_path}={ROOT}", 1), ("-O2", 0)):
+        command = ["gcc", "-static", option, str(tmp_path / "a.c"), "-o", str(program)]
+        subprocess.run(command, check=True)
+        assert len(list(audit.program_faults(program))) == faults
 
 
 def test_audit_of_what_is_not_built_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
