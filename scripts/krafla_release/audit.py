@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 DLLS = {"KERNEL32.dll", "msvcrt.dll", "SHELL32.dll", "WS2_32.dll"}
-# What a program allows Windows to do: use addresses that nobody can guess, run no code on the stack.
+# What a program lets Windows do: use addresses that nobody can guess, run no code on the stack.
 PROTECTIONS = {"DYNAMIC_BASE", "HIGH_ENTROPY_VA", "NX_COMPAT"}
 WANTED_STACK = "RW"
 EXECUTABLE_WRITABLE = "RWE"
