@@ -80,7 +80,7 @@ def sections(text: str) -> list[Section]:
         if line.strip():
             raise ChangelogError(number, f"want '{UNRELEASED}' or '## X.Y.Z — YYYY-MM-DD' first")
     found = []
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in itertools.pairwise([*starts, len(lines)]):
         version, date = parse_heading(lines[start], start + 1)
         check_body(lines[start + 1 : end], start + 2)
         body = "\n".join(lines[start + 1 : end]).strip("\n")
@@ -112,22 +112,26 @@ def parse_heading(line: str, number: int) -> tuple[Version | None, dt.date | Non
 def check_body(lines: list[str], first: int) -> None:
     """Check the sections of one version: known, in order, once each, and with items."""
     kinds: list[str] = []
-    items = 0
+    items, opened = 0, first - 1
+
+    def close() -> None:
+        if not items:
+            what = f"### {kinds[-1]} is empty" if kinds else "nothing is written about this version"
+            raise ChangelogError(opened, what)
+
     for number, line in enumerate(lines, start=first):
         if line.startswith("#"):
-            if kinds and not items:
-                raise ChangelogError(number - 1, f"### {kinds[-1]} is empty")
+            if kinds:
+                close()
             kinds.append(parse_kind(line, number, kinds))
-            items = 0
+            items, opened = 0, number
         elif line.startswith("- ") and kinds:
             items += 1
         elif line.strip() and not (items and line.startswith("  ")):
             raise ChangelogError(number, f"want '- ' and an item under ### Added: {line!r}")
         if RELATIVE_LINK.search(line):
             raise ChangelogError(number, "write links in full: this text is shown elsewhere, too")
-    if not items:
-        what = f"### {kinds[-1]} is empty" if kinds else "nothing is written about this version"
-        raise ChangelogError(first - 1, what)
+    close()
 
 
 def parse_kind(line: str, number: int, before: list[str]) -> str:
