@@ -204,7 +204,10 @@ def test_a_raised_version_needs_its_section(checkout: Checkout) -> None:
     done = checkout.run("--check", "--base", "HEAD")
     assert done.returncode == 3
     assert "CHANGELOG.md has no section '## 0.2.0 — YYYY-MM-DD'" in done.stderr
-    checkout.write("CHANGELOG.md", LOG, RELEASED)
+    checkout.write("CHANGELOG.md", LOG, f"{LOG}\n## 0.1.0 — 2026-01-01\n\n### Added\n\n- It.\n")
+    done = checkout.run("--check")  # the last commit of main has no base
+    assert "CHANGELOG.md has no section '## 0.2.0 — YYYY-MM-DD'" in done.stderr
+    checkout.write("CHANGELOG.md", "## Unreleased", f"## 0.2.0 — {TODAY}")
     done = checkout.run("--check", "--base", "HEAD")
     assert f'want date-released: "{TODAY}", as in CHANGELOG.md' in done.stderr
     assert "docs/changelog.md is stale: python3 scripts/sync_docs.py" in done.stderr
