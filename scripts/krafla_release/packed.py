@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import stat
+import struct
 import tarfile
 import time
 import zipfile
@@ -32,6 +33,19 @@ FIRST_ZIP_TIME = 315_532_800  # 1980-01-01: a .zip has no earlier one, and count
 MOST_MEMBERS = 4096
 MOST_BYTES = 1 << 28  # unpacked: 20 times what the largest archive has
 MOST_NAME = 200
+# What the readers of the standard library raise; RuntimeError and its children where a .zip is
+# encrypted or packed in a way they do not know.
+DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
 MODES = 0o777  # a mode with any other bit (setuid) is refused
 
 
@@ -83,10 +97,8 @@ def read(path: Path) -> list[Member]:
             if len(found) == MOST_MEMBERS:
                 raise VerificationError(f"{path}: more than {MOST_MEMBERS} members")
             found[member.path] = member
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise VerificationError(f"{path}: {error or type(error).__name__}") from None
-    except (NotImplementedError, RuntimeError) as error:  # encrypted, or packed in another way
-        raise VerificationError(f"{path}: {error}") from None
+    except DAMAGE as error:
+        raise VerificationError(f"{path}: {str(error) or type(error).__name__}") from None
     return list(found.values())
 
 
@@ -110,8 +122,9 @@ def tar_members(path: Path) -> Iterator[Member]:
         raise VerificationError(f"{path}: more than {MOST_BYTES} bytes unpacked")
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
         for info in tar:
+            whole = 0 <= info.size <= len(data) - info.offset_data
             content = tar.extractfile(info) if info.isreg() and not info.issparse() else None
-            if content is None:
+            if content is None or not whole:
                 raise VerificationError(f"{path}: {info.name[:MOST_NAME]!r} is no regular file")
             yield Member(info.name, info.mode, content.read())
 

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-import io
-import os
+import hashlib
+import posixpath
+import re
 import shutil
 import subprocess
 import tarfile
-import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,59 +23,15 @@ from krafla_release import archives, build, check, package, packed, project, qui
 from krafla_release.archives import Archive, Member
 from krafla_release.project import ReleaseError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MEMBERS = [
     Member("ml_run", 0o755, b"#!/bin/sh\n"),
     Member("bin/ml_run-sse2", 0o755, b"\x7fELF"),
     Member("README.md", 0o644, b"read me\n"),
 ]
 EPOCH = 1_700_000_000
-
-
-def entries(data: bytes) -> list[tarfile.TarInfo]:
-    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        return tar.getmembers()
-
-
-def test_archive_does_not_depend_on_order_time_zone_or_clock(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    first = packed.tar_gz("krafla-1", MEMBERS, EPOCH)
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    monkeypatch.setattr(time, "time", lambda: 1.0)
-    old = os.umask(0o077)
-    try:
-        second = packed.tar_gz("krafla-1", MEMBERS[::-1], EPOCH)
-    finally:
-        os.umask(old)
-        monkeypatch.undo()
-        time.tzset()
-    assert first == second
-
-
-def test_archive_depends_on_content_mode_and_time() -> None:
-    base = packed.tar_gz("krafla-1", MEMBERS, EPOCH)
-    other = [Member("ml_run", 0o644, b"#!/bin/sh\n"), *MEMBERS[1:]]
-    assert base != packed.tar_gz("krafla-1", other, EPOCH)
-    assert base != packed.tar_gz("krafla-1", MEMBERS, EPOCH + 1)
-    assert archives.content_digest(MEMBERS) != archives.content_digest(other)
-    assert archives.content_digest(MEMBERS) == archives.content_digest(MEMBERS[::-1])
-
-
-def test_archive_members_are_sorted_owned_by_root_and_below_one_directory() -> None:
-    found = entries(packed.tar_gz("krafla-1", MEMBERS, EPOCH))
-    names = ["krafla-1/README.md", "krafla-1/bin/ml_run-sse2", "krafla-1/ml_run"]
-    assert [entry.name for entry in found] == names
-    for entry in found:
-        assert (entry.uid, entry.gid, entry.uname, entry.gname) == (0, 0, "", "")
-        assert (entry.mtime, entry.isreg()) == (EPOCH, True)
-    assert [entry.mode for entry in found] == [0o644, 0o755, 0o755]
-
-
-def test_archive_header_has_no_name_and_no_time() -> None:
-    data = packed.tar_gz("krafla-1", MEMBERS, EPOCH)
-    assert data[:4] == b"\x1f\x8b\x08\x00"
-    assert data[4:8] == bytes(4)
 
 
 def test_archive_time_is_the_commits_unless_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,6 +67,147 @@ def test_contract_has_a_launcher_and_every_build_of_every_program(archive: Archi
 def test_contract_has_the_plain_files_of_this_checkout(archive: Archive) -> None:
     members = set(archive.contract.splitlines())
     assert {f"0644 {member.path}" for member in archives.plain_files()} <= members
+
+
+@pytest.mark.parametrize("archive", archives.load(), ids=lambda archive: archive.name)
+def test_a_program_joins_every_archive_by_one_line(
+    monkeypatch: pytest.MonkeyPatch, archive: Archive
+) -> None:
+    before = {member.path for member in nothing_built(archive)}
+    table = archives.table()
+    joined = {**table["programs"], "ml_fifth": "does something new"}
+    monkeypatch.setattr(archives, "table", lambda: {**table, "programs": joined})
+    members = {member.path: member for member in nothing_built(archive)}
+    script, binary = {"linux": ("", ""), "windows": (".cmd", ".exe")}[archive.system]
+    rows = isas.load(archive.arch, built=True, ship=True)
+    added = {f"bin/ml_fifth-{isa.name}{binary}" for isa in rows} | {f"ml_fifth{script}"}
+    assert members.keys() - before == added
+    assert all(members[path].mode == 0o755 for path in added)
+    assert b"ml_fifth" in members[f"ml_fifth{script}"].data
+    assert b"does something new" in members["README.md"].data
+
+
+def nothing_built(archive: Archive) -> list[Member]:
+    """Return the members of an archive with empty programs."""
+    return package.members_of(archive, read=lambda _: b"")
+
+
+@pytest.mark.parametrize("archive", archives.load(), ids=lambda archive: archive.name)
+def test_members_are_those_of_the_contract(archive: Archive) -> None:
+    assert archives.contract_lines(nothing_built(archive)) == archive.contract
+
+
+def test_launchers_of_windows_end_their_lines_as_windows_does() -> None:
+    for member in nothing_built(archives.find("windows-x86_64")):
+        if member.path.endswith(".cmd"):
+            lines = member.data.split(b"\r\n")
+            assert len(lines) > 10
+            assert not any(b"\n" in line or b"\r" in line for line in lines)
+
+
+def headings(page: bytes) -> set[str]:
+    """Return the places of a page that a link can name."""
+    titles = re.findall(r"^#+ (.*)$", page.decode(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("archive", archives.load(), ids=lambda archive: archive.name)
+def test_links_inside_an_archive_lead_somewhere(archive: Archive) -> None:
+    pages = {member.path: member.data for member in nothing_built(archive)}
+    followed = 0
+    for path, data in pages.items():
+        if not path.endswith(".md"):
+            continue
+        for target, place in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", data.decode()):
+            if re.match(r"https://", target):
+                continue
+            there = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+            there = there if target else path
+            assert there in pages, f"{path}: {target}"
+            assert not place or place in headings(pages[there]), f"{path}: {target}#{place}"
+            followed += 1
+    assert followed > 10
+
+
+def test_link_to_a_page_that_stays_outside_leads_to_the_web() -> None:
+    text = b"[a](kernels.md#x) ![b](comparison.svg) [c](../Makefile) [d](user-guide.md) [e](#f)"
+    members = [Member("docs/page.md", 0o644, text), Member("docs/user-guide.md", 0o644, b"")]
+    (page, _) = archives.self_contained(members)
+    site, repository = project.facts()["site"], project.facts()["repository"]
+    source = f"https://github.com/{repository}/blob/v{project.version()}/Makefile"
+    assert page.data.decode() == (
+        f"[a]({site}kernels/#x) ![b]({site}comparison.svg) [c]({source}) [d](user-guide.md) [e](#f)"
+    )
+
+
+def test_link_that_leads_nowhere_is_refused() -> None:
+    with pytest.raises(ReleaseError, match=r"docs/page\.md: the link to gone\.md leads nowhere"):
+        archives.self_contained([Member("docs/page.md", 0o644, b"[a](gone.md)")])
+
+
+@pytest.mark.parametrize("archive", archives.load(), ids=lambda archive: archive.name)
+def test_readme_of_an_archive_names_what_is_inside_and_nothing_else(archive: Archive) -> None:
+    members = {member.path: member for member in nothing_built(archive)}
+    text = members["README.md"].data.decode()
+    table = text[text.index("| build | needs |") :]
+    builds = re.findall(r"^\| `(\w+)` \| [a-z]", table, re.MULTILINE)
+    rows = isas.load(archive.arch, built=True, ship=True)
+    assert [isa.name for isa in rows] == builds
+    assert set(re.findall(r"\bml_\w+", text)) == set(archives.programs())
+    tools = {name.replace("\\", "/") for name in re.findall(r"tools[/\\]\w+\.py", text)}
+    assert len(tools) == 3
+    assert tools <= members.keys()
+    assert package.path_of(archive).name in text or archive.system == "linux"
+
+
+@pytest.mark.parametrize("archive", archives.load(), ids=lambda archive: archive.name)
+def test_packed_file_is_named_after_version_and_archive(archive: Archive, tmp_path: Path) -> None:
+    ending = ".zip" if archive.system == "windows" else ".tar.gz"
+    want = tmp_path / f"krafla-{project.version()}-{archive.name}{ending}"
+    assert package.path_of(archive, tmp_path) == want
+
+
+@pytest.mark.parametrize("name", ["linux-armv7hf", "windows-x86_64"])
+def test_packing_writes_what_the_contract_says_and_its_digests(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = archives.find(name)
+    monkeypatch.setattr(build, "build_arch", lambda *_: [])
+    monkeypatch.setattr(package, "members_of", nothing_built_of(archive))
+    path = package.package(archive, tmp_path / "new")
+    assert [path] == list((tmp_path / "new").iterdir())
+    found = packed.read(path)
+    top = f"krafla-{project.version()}-{name}/"
+    assert all(member.path.startswith(top) for member in found)
+    lines = archives.contract_lines(found).replace(top, "")
+    assert set(lines.splitlines()) == set(archive.contract.splitlines())
+    said = capsys.readouterr().out
+    assert hashlib.sha256(path.read_bytes()).hexdigest() in said
+    assert archives.content_digest(found) in said
+
+
+def nothing_built_of(archive: Archive) -> Callable[[Archive], list[Member]]:
+    """Return a members_of that needs no programs."""
+    members = nothing_built(archive)
+    return lambda _: members
+
+
+def test_windows_archive_needs_its_compiler(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "mingw_compiler", lambda: None)
+    assert package.missing_tool(archives.find("windows-x86_64")) == (
+        "x86_64-w64-mingw32-gcc not installed"
+    )
+    assert package.main(["windows-x86_64"]) == 1
+    assert "x86_64-w64-mingw32-gcc is not installed" in capsys.readouterr().err
+
+
+def test_windows_programs_are_made_for_x86_64_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        build.main(["--arch", "armv7", "--system", "windows"])
+    assert caught.value.code == 2
+    assert "Windows programs are made for x86_64" in capsys.readouterr().err
 
 
 def test_unknown_archive_is_refused_with_the_known_ones() -> None:
