@@ -16,19 +16,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from krafla_release import docs_tables
-from krafla_release.project import ROOT, PreflightError, exit_code
+from krafla_release.project import ROOT, PreflightError, exit_code, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FEW = 20  # lines of a difference that are shown
-
-
-def write(page: docs_tables.Page) -> None:
-    """Give a page its new text, at once."""
-    part = page.path.with_suffix(".part")
-    part.write_bytes(page.after.encode())
-    part.replace(page.path)
 
 
 def differences(page: docs_tables.Page) -> str:
@@ -53,7 +46,7 @@ def sync(*, check: bool) -> None:
         if check:
             print(f"{name}: stale\n{differences(page)}")
         else:
-            write(page)
+            write_atomically(page.path, page.after.encode())
             print(f"{name}: refreshed")
     for line in (line for page in found for line in page.not_made):
         print(f"not refreshed: {line}")

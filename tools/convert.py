@@ -388,6 +388,43 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that all kinds of checkpoints have."""
+    parser.add_argument(
+        "--max-seq",
+        type=positive,
+        metavar="N",
+        help="record a shorter longest context than the model's own",
+    )
+    parser.add_argument(
+        "--scales",
+        choices=("f16", "f32"),
+        default="f16",
+        help="type of the block scales (default: f16); f32 costs half a bit per weight",
+    )
+    parser.add_argument(
+        "--q4-rule",
+        choices=("fit", "round"),
+        help="how Q4_0 chooses scales: by least squares (default), or plain rounding (default "
+        "for Gemma)",
+    )
+    parser.add_argument(
+        "--q8",
+        type=matrix_classes,
+        default=(),
+        metavar="LIST",
+        help=f"with q4: classes of matrices to keep in Q8_0, from {','.join(CLASSES)}",
+    )
+    parser.add_argument("--name", help="the model's name (default: that of the source)")
+    parser.add_argument(
+        "--chat",
+        choices=CHATS,
+        metavar="NAME",
+        help=f"chat template to record (default: the one the checkpoint's own equals): "
+        f"{', '.join(CHATS)}",
+    )
+
+
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -420,39 +457,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
                 help="Q8_0 (8.5 bits per weight, close to the original) or Q4_0 (4.5, smaller and "
                 "faster, loses some quality)",
             )
-        sub.add_argument(
-            "--max-seq",
-            type=positive,
-            metavar="N",
-            help="record a shorter longest context than the model's own",
-        )
-        sub.add_argument(
-            "--scales",
-            choices=("f16", "f32"),
-            default="f16",
-            help="type of the block scales (default: f16); f32 costs half a bit per weight",
-        )
-        sub.add_argument(
-            "--q4-rule",
-            choices=("fit", "round"),
-            help="how Q4_0 chooses scales: by least squares (default), or plain rounding (default "
-            "for Gemma)",
-        )
-        sub.add_argument(
-            "--q8",
-            type=matrix_classes,
-            default=(),
-            metavar="LIST",
-            help=f"with q4: classes of matrices to keep in Q8_0, from {','.join(CLASSES)}",
-        )
-        sub.add_argument("--name", help="the model's name (default: that of the source)")
-        sub.add_argument(
-            "--chat",
-            choices=CHATS,
-            metavar="NAME",
-            help=f"chat template to record (default: the one the checkpoint's own equals): "
-            f"{', '.join(CHATS)}",
-        )
+        add_options(sub)
     return parser.parse_args(argv)
 
 
