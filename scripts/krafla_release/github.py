@@ -29,7 +29,7 @@ from krafla_release.project import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import requests
 
@@ -236,6 +236,15 @@ class Client:
         if asset.id not in self.digests:
             self.digests[asset.id] = hashlib.sha256(self.download(asset)).hexdigest()
         return self.digests[asset.id]
+
+
+def only(releases: Iterable[Release], tag: str) -> Release | None:
+    """Return the release of a tag; several, which GitHub allows for drafts, are refused."""
+    found = [release for release in releases if release.tag == tag]
+    if len(found) > 1:
+        which = ", ".join(f"{release.id} ({release.page})" for release in found)
+        raise RemoteError(f"GitHub has {len(found)} releases {tag}: {which}; delete all but one")
+    return found[0] if found else None
 
 
 def check_upload_url(api: str, url: str) -> None:

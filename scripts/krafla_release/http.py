@@ -35,6 +35,15 @@ OUTAGES = frozenset({408, 500, 502, 503, 504})
 LATER = OUTAGES | {429}  # answers that another time may change
 LONGEST_WAIT = 300.0  # seconds; a service that asks for more is asked again by the next run
 CHUNK = 1 << 16
+SAID = 300  # characters of an answer that a message shows
+
+
+class BusyError(TryLaterError):
+    """A service does not answer yet; it may have said in how many seconds it will."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class Session(requests.Session):
@@ -141,13 +150,13 @@ def check(answer: requests.Response) -> requests.Response:
         return answer
     method = answer.request.method
     what = f"{method} {shown(answer.url)}: {answer.status_code} {answer.reason}"
-    if is_limit(answer):
-        seconds = asked_wait(answer)
-        until = f", again in {seconds / 60:.0f} minutes" if seconds else ""
-        raise TryLaterError(f"{what}: rate limit{until}")
-    said = " ".join(answer.text.split())[:300]
-    kind = TryLaterError if answer.status_code in LATER else RemoteError
-    raise kind(f"{what}: {said}" if said else what)
+    said = "rate limit" if is_limit(answer) else " ".join(answer.text.split())[:SAID]
+    what += f": {said}" if said else ""
+    if not is_limit(answer) and answer.status_code not in LATER:
+        raise RemoteError(what)
+    seconds = asked_wait(answer) or 0.0
+    until = f", again in {seconds / 60:.0f} minutes" if seconds > LONGEST_WAIT else ""
+    raise BusyError(what + until, seconds)
 
 
 def json_of(answer: requests.Response) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from krafla_release import assets, bump, doctor, plan, versions
+from krafla_release import assets, bump, doctor, github, plan, versions
 from krafla_release.project import ROOT, PreflightError, ReleaseError, output
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def remote_faults(
     tagged_commit = client.commit_of(f"tags/{version.tag}")
     if tagged_commit not in (None, commit):
         faults.append(f"{version.tag} is the tag of {tagged_commit}, not of {commit}")
-    draft = client.find(version.tag)
+    draft = github.only(releases, version.tag)
     if draft and draft.draft:
         plan.check_commit(draft, commit)
         if not (dry_run or resume):

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 NOTES = "notes.md"
 DOI_WAIT = 30 * zenodo.MINUTE  # then the workflow zenodo-doi, or --resume, goes on
 DRY_TRIES = 2  # a machine without network must not wait long to be told so
-INTERRUPTED = 130  # 128 + SIGINT, as shells spell it
 
 
 @dataclasses.dataclass
@@ -222,10 +221,11 @@ def converge(line: Line, *kinds: str) -> None:
         try:
             remote = apply(line, target, action)
         except TryLaterError as error:
-            if wait is None:
+            asked = error.seconds if isinstance(error, http.BusyError) else 0.0
+            if wait is None or asked > http.LONGEST_WAIT:
                 raise
             print(f"  {error}\n  looking whether it was done", flush=True)
-            time.sleep(wait)
+            time.sleep(max(wait, asked))
         else:
             what = {"what": action.what}
             line.journal.add(action.kind, line.commit, facts=what, remote=str(remote))
@@ -448,12 +448,11 @@ def main(argv: Sequence[str] | None = None, pause: float = 1.0) -> int:
             code = release(args, pause)
         except OSError as error:
             raise ReleaseError(f"{error.filename or 'a file'}: {error.strerror}") from error
+        except KeyboardInterrupt:
+            print("\nthe same command with --resume goes on from here", flush=True)
+            raise
 
-    try:
-        return exit_code(work) or code
-    except KeyboardInterrupt:
-        print("\ninterrupted: the same command with --resume goes on from here", file=sys.stderr)
-        return INTERRUPTED
+    return exit_code(work) or code
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ class Fault:
     """One row of the table of faults: what happens to the next `times` requests that fit.
 
     status   this answer in place of the service's, nothing is applied
+    broken   the same, and the service is left as by a body that broke off
     refuse   the connection is closed, nothing is applied
     lost     the service does what was asked, and the connection is closed without a word
     cut      the service does what was asked, and half of its answer arrives
@@ -151,7 +152,9 @@ class Service:
                 fault.times -= 1
                 if fault.kind == "refuse":
                     return None, False
-                if fault.kind == "status":
+                if fault.kind == "broken":
+                    self.broken_off(request)
+                if fault.kind in ("status", "broken"):
                     return Answer(fault.status, fault.body, fault.headers), False
             answer: Answer | None = self.answer(request)
             if self.watch(request, "done") or (fault and fault.kind == "lost"):
