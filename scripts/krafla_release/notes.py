@@ -32,6 +32,8 @@ Download `SHA256SUMS` beside the files that you take:
 sha256sum --check --ignore-missing SHA256SUMS
 ```
 
+On Windows, `Get-FileHash` in PowerShell prints the sum to compare.
+
 Where and from which commit a file was built is attested; the GitHub CLI checks that:
 
 ```sh

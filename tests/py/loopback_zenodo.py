@@ -51,7 +51,7 @@ class Zenodo(Service):
         made = StoredRecord(
             number=23880700 + len(self.records),
             version=f"v{release}",
-            title=f"{REPOSITORY}: Krafla v{release}",
+            title="Krafla",  # of CITATION.cff, in place of the release's own
             related=f"https://github.com/{REPOSITORY}/tree/v{release}",
         )
         record = dataclasses.replace(made, **changes)

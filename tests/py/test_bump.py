@@ -16,7 +16,22 @@ from pathlib import Path
 import pytest
 
 import mlb
-from krafla_release import bump, changelog, citation, docs_tables, project, versions
+from krafla_release import (
+    assets,
+    bump,
+    changelog,
+    checksums,
+    citation,
+    docs_tables,
+    installer,
+    project,
+    versions,
+)
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 FILES = (
     "CHANGELOG.md",
@@ -331,6 +346,21 @@ def test_no_other_source_holds_the_version() -> None:
     found = {name for name in done.stdout.split() if not name.startswith("tests/")}
     # The first version that reads the files of today is a fact of its own.
     assert found - {"tools/mlb/envelope.py"} == homes
+
+
+def test_every_file_of_a_release_bears_the_version() -> None:
+    named = set(assets.expected()) - {installer.FILE_NAME, checksums.FILE_NAME}
+    assert len(named) == 11
+    assert all(re.search(rf"[-_]{re.escape(mlb.VERSION)}[-_.]", name) for name in named), named
+
+
+def test_the_metadata_of_the_package_have_the_version() -> None:
+    settings = tomllib.loads((project.ROOT / "pyproject.toml").read_text("utf-8"))
+    source = settings["tool"]["hatch"]["version"]
+    found = re.search(source["pattern"], (project.ROOT / source["path"]).read_text("utf-8"))
+    assert found
+    assert found["version"] == mlb.VERSION
+    assert "version" in settings["project"]["dynamic"]
 
 
 def test_built_programs_say_the_version(build_dir: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from krafla_release import github, http, notes, versions, zenodo
-from krafla_release.project import RemoteError, TryLaterError, VerificationError, facts
+from krafla_release.project import RemoteError, TryLaterError, VerificationError, exit_code, facts
 from loopback import Answer, Fault, Request, as_json
 from loopback_github import OWNER_NAME, GitHub, StoredRelease
 from loopback_zenodo import API, CONCEPT, REPOSITORY, Zenodo
@@ -237,6 +237,18 @@ def test_waiting_ends_at_its_bound(archive: Zenodo) -> None:
     assert zenodo.wait(V, sleep=pauses.append) is None
     assert sum(pauses) <= zenodo.LONGEST < sum(pauses) + zenodo.PAUSES[-1]
     assert len(archive.log) == len(pauses) + 1
+
+
+def test_ctrl_c_ends_the_waiting_and_leaves_nothing(
+    archive: Zenodo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    assert exit_code(lambda: zenodo.wait(V, sleep=interrupted)) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+    wanted = archive.archive("0.2.0")
+    assert zenodo.wait(V, sleep=interrupted) == wanted.doi
 
 
 def test_an_error_that_stays_ends_the_waiting(archive: Zenodo) -> None:
