@@ -178,6 +178,12 @@ def wheel_arm(session: nox.Session) -> None:
 
 
 @nox.session(tags=["hand"])
+def container(session: nox.Session) -> None:
+    """Build the container file for each platform and run what is in it; needs root and buildah."""
+    module(session, "container")
+
+
+@nox.session(tags=["hand"])
 def repro(session: nox.Session) -> None:
     """Build every file of a release again in a clone elsewhere; every byte must be the same."""
     module(session, "repro")

@@ -63,6 +63,11 @@ def check_shell() -> None:
         run("shellcheck", *made)
 
 
+def check_container() -> None:
+    """Check the container file with hadolint."""
+    run(BIN / "hadolint", "packaging/Containerfile")
+
+
 def check_workflows() -> None:
     """Check workflows with actionlint, zizmor and their schemas, and what dependabot reads."""
     run(BIN / "actionlint")
@@ -103,6 +108,7 @@ CHECKS: dict[str, Callable[[], None]] = {
     "c": check_c,
     "python": check_python,
     "shell": check_shell,
+    "container": check_container,
     "workflows": check_workflows,
     "data": check_data,
     "spelling": check_spelling,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DEBIAN = {"aarch64": "arm64", "armv7": "armhf"}
-PACKAGES = ("python3-minimal", "python3-cffi")
+PACKAGES = ("python3-minimal", "python3-cffi", "busybox-static")
 PYTHON = Path("usr/bin/python3")
 
 
