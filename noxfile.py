@@ -109,10 +109,17 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session(tags=["release"])
-def docs(session: nox.Session) -> None:
-    """Refuse pages that are stale and build the site into build/site, with every link checked."""
-    session.run(PYTHON, "scripts/sync_docs.py", "--check")
+def site(session: nox.Session) -> None:
+    """Build the site into build/site, with every link checked."""
     module(session, "site")
+
+
+@nox.session(tags=["release"])
+def docs(session: nox.Session) -> None:
+    """Check that no page is stale, build the site, run every command of the docs; `-- --quick`."""
+    session.run(PYTHON, "scripts/sync_docs.py", "--check")
+    session.run(PYTHON, "-m", "krafla_release.site", env=ENV)
+    module(session, "docs_commands")
 
 
 @nox.session(tags=["release"])
@@ -187,3 +194,9 @@ def container(session: nox.Session) -> None:
 def repro(session: nox.Session) -> None:
     """Build every file of a release again in a clone elsewhere; every byte must be the same."""
     module(session, "repro")
+
+
+@nox.session(tags=["hand"])
+def workflows(session: nox.Session) -> None:
+    """Run the steps of the release workflows in fresh clones, against services on this machine."""
+    pytest(session, "-m", "long", "-s", "tests/py/test_workflows_run.py")

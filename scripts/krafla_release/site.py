@@ -14,7 +14,6 @@ import argparse
 import posixpath
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mkdocs.exceptions import PluginError
@@ -24,6 +23,7 @@ from krafla_release.project import ROOT, ReleaseError, exit_code, facts, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
@@ -35,8 +35,8 @@ PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    "CHANGELOG.md": "changelog.md",
 }
+SAME = {"CHANGELOG.md": "changelog.md"}  # whose text sync_docs.py keeps in docs/
 CODE = re.compile(r"^(```|~~~).*?^\1 *$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 FETCHED = re.compile(
@@ -58,8 +58,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that stand outside of docs/."""
     for source, page in PAGES.items():
-        if not files.get_file_from_path(page):
-            files.append(File.generated(config, page, content=(ROOT / source).read_text()))
+        files.append(File.generated(config, page, content=(ROOT / source).read_text()))
     return files
 
 
@@ -88,8 +87,8 @@ def relink(markdown: str, source: str) -> str:
 def target(link: str, source: str) -> str:
     """Return where the site has a file that a source links to."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
-    if path in PAGES:
-        return PAGES[path]
+    if path in PAGES | SAME:
+        return (PAGES | SAME)[path]
     if path.startswith("../") or not (ROOT / path).exists():
         raise ReleaseError(f"{source}: links to {link}, and there is no {path}")
     if path.startswith("docs/"):
