@@ -109,12 +109,6 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session(tags=["release"])
-def site(session: nox.Session) -> None:
-    """Build the site into build/site, with every link checked."""
-    module(session, "site")
-
-
-@nox.session(tags=["release"])
 def docs(session: nox.Session) -> None:
     """Check that no page is stale, build the site, run every command of the docs; `-- --quick`."""
     session.run(PYTHON, "scripts/sync_docs.py", "--check")
