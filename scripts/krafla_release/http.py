@@ -71,6 +71,7 @@ class Session(requests.Session):
             asked = asked_wait(answer)
             if not again or wait is None or (asked or 0) > LONGEST_WAIT:
                 return answer
+            answer.close()
             time.sleep(wait if asked is None else asked)
         raise AssertionError  # the last wait is None
 

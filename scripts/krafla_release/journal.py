@@ -27,14 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FILE_NAME = "journal.jsonl"
+DONE = "done"
 MOST_BYTES = 16 << 20  # a journal has some kilobytes
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One step that was done."""
+    """One step, and how it ended."""
 
     step: str
+    outcome: str  # DONE, or what went wrong
     commit: str
     inputs: str  # a digest of all that the step depends on
     outputs: dict[str, str]  # the SHA-256 of each file of the directory that it made, by name
@@ -54,9 +56,11 @@ def entry_of(line: str) -> Entry | None:
 
 def well_formed(fields: dict[str, Any]) -> bool:
     """Return whether the values are of the types that an entry has."""
-    texts = [fields[name] for name in ("step", "commit", "inputs", "remote")]
-    for table in (fields["outputs"], fields["facts"]):
-        texts += [*table, *table.values()]
+    texts = [fields[name] for name in ("step", "outcome", "commit", "inputs", "remote")]
+    tables = [fields["outputs"], fields["facts"]]
+    if not all(isinstance(table, dict) for table in tables):
+        return False
+    texts += [text for table in tables for pair in table.items() for text in pair]
     return all(isinstance(text, str) for text in texts)
 
 
@@ -112,17 +116,21 @@ class Journal:
         outputs: Mapping[str, str] | None = None,
         facts: Mapping[str, str] | None = None,
         remote: str = "",
+        outcome: str = DONE,
     ) -> Entry:
-        """Note that a step was done."""
-        entry = Entry(step, commit, inputs, dict(outputs or {}), dict(facts or {}), remote)
+        """Note how a step ended."""
+        entry = Entry(step, outcome, commit, inputs, dict(outputs or {}), dict(facts or {}), remote)
         self.append(json.dumps(dataclasses.asdict(entry), sort_keys=True).encode() + b"\n")
         self.entries.append(entry)
         return entry
 
     def last(self, step: str, commit: str) -> Entry | None:
-        """Return the newest entry of a step for a commit."""
-        found = [entry for entry in self.entries if (entry.step, entry.commit) == (step, commit)]
-        return found[-1] if found else None
+        """Return the newest entry that says that a step was done for a commit."""
+        wanted = (step, DONE, commit)
+        for entry in reversed(self.entries):
+            if (entry.step, entry.outcome, entry.commit) == wanted:
+                return entry
+        return None
 
     def done(self, step: str, commit: str, inputs: str) -> Entry | None:
         """Return the entry of a step that need not be done again: same inputs, files as noted."""
@@ -154,9 +162,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.closing(Journal(args.directory)) as journal:
             for entry in journal.entries:
                 what = [*entry.outputs, *(f"{name}={text}" for name, text in entry.facts.items())]
-                print(
-                    f"{entry.commit[:12]} {entry.step:10} {entry.remote} {' '.join(what)}".rstrip()
-                )
+                words = [entry.commit[:12], f"{entry.step:9}", entry.outcome, entry.remote, *what]
+                print(" ".join(filter(None, words)))
 
     return exit_code(work)
 

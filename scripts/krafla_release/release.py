@@ -7,8 +7,8 @@
 
 The files and the journal go to dist/vX.Y.Z/.  What is on GitHub is looked up before each change and
 after it; a published release is never changed.  GITHUB_TOKEN must be allowed to write releases, but
-not for --dry-run.  Exit codes: 0 done, 2 usage, 3 not ready, 4 not what it must be, 5 refused by
-GitHub, 75 later: run it again with --resume.
+not for --dry-run.  Exit codes: 0 done, 1 a step failed, 2 usage, 3 not ready, 4 not what it must
+be, 5 refused by GitHub, 75 later: run it again with --resume.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def local(name: str, what: str, make: Callable[[Path], list[str]]) -> Step:
         inputs = journals.digest_of(name, line.commit, line.inputs)
         entry = line.journal.done(name, line.commit, inputs)
         if entry:
-            print(f"  done before, {len(entry.outputs)} files verified")
+            print(f"  done before; {len(entry.outputs)} files are still as it made them")
         else:
             made = {
                 file: checksums.digest_of(line.directory / file) for file in make(line.directory)
@@ -380,7 +380,11 @@ def run(line: Line) -> None:
     for number, step in enumerate(table, 1):
         print(f"[{number}/{len(table)}] {step.name}: {step.what}", flush=True)
         begun = time.monotonic()
-        step.work(line)
+        try:
+            step.work(line)
+        except ReleaseError as error:
+            line.journal.add(step.name, line.commit, outcome=f"failed: {error}")
+            raise
         print(f"  {step.name} took {time.monotonic() - begun:.0f} s", flush=True)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -92,6 +93,17 @@ def as_json(data: Any, status: int = 200) -> Answer:
     return Answer(status, json.dumps(data).encode(), kind)
 
 
+class Server(ThreadingHTTPServer):
+    """A server that takes it calmly when clients go away."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Show errors, but not those of connections."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class Service:
     """A service; subclasses say what it answers."""
 
@@ -102,8 +114,7 @@ class Service:
         # gets no answer if it returns true.
         self.watch: Callable[[Request, str], bool] = lambda _request, _when: False
         self.lock = threading.RLock()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", 0), self.handler())
 
     @property
     def port(self) -> int:
