@@ -141,6 +141,20 @@ def wheel(session: nox.Session) -> None:
     module(session, "wheel", "--smoke")
 
 
+@nox.session(tags=["release"])
+def deb(session: nox.Session) -> None:
+    """Make this machine's Debian package, install it in a root of its own and run it there."""
+    module(session, "deb")
+    module(session, "deb", "--smoke")
+
+
+@nox.session(tags=["release"])
+def installer(session: nox.Session) -> None:
+    """Make install.sh and let it install this machine's archive, which must be in dist/."""
+    module(session, "installer")
+    module(session, "installer", "--smoke")
+
+
 # ---- by hand: minutes or more -----------------------------------------------------------------
 
 

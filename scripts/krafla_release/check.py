@@ -34,7 +34,18 @@ NOX = [sys.executable, "-m", "nox", "--no-error-on-missing-interpreters", "-s"]
 # Emulated end to end, a row of ARMv7 takes longer than all native ones together; its kernels are
 # checked in the step "emulated".  CMake's other builds are the same code by the same flags.
 BY_HAND_ARCHS = ("armv7",)
-BY_HAND = {"cmake -- --all": "CMake builds of every row by GCC and Clang"}
+# What takes minutes, or needs the network or root; a test compares it with the tag of noxfile.py.
+BY_HAND = {
+    "cmake -- --all": "CMake builds of every row by GCC and Clang",
+    "container": "the container image of each platform",
+    "docs": "the commands of the docs that take minutes",
+    "golden": "the golden models made again",
+    "real": "the real models against transformers",
+    "repro": "every file of a release built again elsewhere",
+    "tokenizers": "every real tokenizer on 10,000 texts",
+    "wheel-arm": "the Python wheels for ARM, by an emulated Python",
+    "workflows": "the steps of the release workflows in fresh clones",
+}
 EVERY_ROW = "test-all"
 
 
@@ -62,7 +73,9 @@ def steps() -> dict[str, list[str]]:
     names += ["tests", "emulated", "windows", "cmake", "asan", "fuzz"]
     plan = {"models": fetch} | {name: [*NOX, name] for name in names}
     plan |= {name: [*NOX, name, "--", "--all"] for name in ("package", "smoke")}
-    return plan | {"audit": [*NOX, "audit"]}
+    plan |= {name: [*NOX, name] for name in ("wheel", "deb", "installer", "audit")}
+    # After all builds are there: some commands of the docs need one.
+    return plan | {"docs": [*NOX, "docs", "--", "--quick"]}
 
 
 def chosen(wanted: list[str]) -> dict[str, list[str]]:

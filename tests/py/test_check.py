@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,14 @@ def test_check_has_a_step_for_every_row() -> None:
 def test_check_runs_all_steps_but_those_by_hand() -> None:
     assert set(check.steps()) - set(check.chosen([])) == set(check.by_hand())
     assert check.by_hand() == ["test-neon-armv7", "test-scalar-armv7"]
+
+
+def test_what_is_by_hand_is_what_noxfile_says() -> None:
+    words = [sys.executable, "-m", "nox", "--list", "--json", "-t", "hand"]
+    listed = subprocess.run(words, cwd=isas.ROOT, capture_output=True, text=True, check=True)
+    tagged = {session["session"] for session in json.loads(listed.stdout)}
+    assert {name.split()[0] for name in check.BY_HAND} == tagged | {"cmake", "docs"}
+    assert not tagged & set(check.steps())
 
 
 def test_check_of_every_row_takes_those_by_hand_too() -> None:
