@@ -239,6 +239,7 @@ def smoke(archive: Archive, directory: Path = packing.DIST) -> None:
         if not file.is_file():
             raise ReleaseError(f"{file} is not there: invoke package")
     check_files(path, source)
+    check_policy(path)
     with tempfile.TemporaryDirectory(prefix="krafla deb (é ü) ") as temporary:
         place = Path(temporary)
         if reason := cannot_install():
@@ -265,6 +266,14 @@ def check_files(path: Path, source: Path) -> None:
         if got[name][0] != mode or (data is not None and got[name][1] != data):
             raise VerificationError(f"{path.name}: {name} is not what {source.name} holds")
     print(f"  {path.name} holds the files of {source.name}: {len(got)} members")
+
+
+def check_policy(path: Path) -> None:
+    """Let lintian look for what Debian does not want; our overrides tell why we want some of it."""
+    if not shutil.which("lintian"):
+        testing.not_run(f"lintian of {path.name}", "lintian not installed")
+        return
+    run("lintian", "--allow-root", "--fail-on", "error,warning", path)
 
 
 def debian_names() -> list[str]:
