@@ -91,7 +91,7 @@ def check_data() -> None:
 
 def check_schema(name: str, *files: str) -> None:
     """Check files by a schema that check-jsonschema has with it: nothing is fetched."""
-    run(PYTHON, "-m", "check_jsonschema", "--quiet", "--builtin-schema", name, *files)
+    run(PYTHON, "-m", "check_jsonschema", "--builtin-schema", name, *files)
 
 
 def check_spelling() -> None:
