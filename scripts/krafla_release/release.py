@@ -83,32 +83,48 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One row of the table: what is done, in the issue's words."""
+    """One row of the table that looks at what is there, or changes something on GitHub."""
 
     name: str
     what: str
     work: Callable[[Line], None]
 
 
+@dataclasses.dataclass(frozen=True)
+class LocalStep:
+    """One row of the table that makes files here, done once while inputs and files are the same."""
+
+    name: str
+    what: str
+    make: Callable[[Path], list[str]]
+
+
 # ---- on this machine ----------------------------------------------------------------------------
 
 
-def local(name: str, what: str, make: Callable[[Path], list[str]]) -> Step:
-    """Return a step that is done once for the same inputs, while its files are as it made them."""
+def work_locally(line: Line, step: LocalStep) -> None:
+    """Do a step unless it was done already."""
+    inputs = journals.digest_of(step.name, line.commit, line.inputs)
+    entry = line.journal.done(step.name, line.commit, inputs)
+    if entry:
+        print(f"  done before; {len(entry.outputs)} files are still as it made them")
+    else:
+        names = step.make(line.directory)
+        made = {name: checksums.digest_of(line.directory / name) for name in names}
+        entry = line.journal.add(step.name, line.commit, inputs=inputs, outputs=made)
+    line.inputs = journals.digest_of(inputs, entry.outputs)
 
-    def work(line: Line) -> None:
-        inputs = journals.digest_of(name, line.commit, line.inputs)
-        entry = line.journal.done(name, line.commit, inputs)
-        if entry:
-            print(f"  done before; {len(entry.outputs)} files are still as it made them")
-        else:
-            made = {
-                file: checksums.digest_of(line.directory / file) for file in make(line.directory)
-            }
-            entry = line.journal.add(name, line.commit, inputs=inputs, outputs=made)
-        line.inputs = journals.digest_of(inputs, entry.outputs)
 
-    return Step(name, what, work)
+def all_made(line: Line, tools: dict[str, str]) -> bool:
+    """Return whether every step on a machine was done already, with these versions of tools."""
+    before = journals.digest_of(tools)
+    for step in local_steps(line.version):
+        inputs = journals.digest_of(step.name, line.commit, before)
+        entry = line.journal.done(step.name, line.commit, inputs)
+        if not entry:
+            return False
+        before = journals.digest_of(inputs, entry.outputs)
+    return True
 
 
 def check_everything(line: Line) -> None:
@@ -120,13 +136,14 @@ def check_everything(line: Line) -> None:
             f"{line.directory} belongs to {other.commit}, of which {other.step} {other.remote} was"
             " made: go on from that commit, or delete the draft and that directory"
         )
-    tools = assets.tool_versions()
     before = line.journal.last("preflight", line.commit)
-    if assets.missing_tools() and before:
-        # This machine publishes what another one built: the journal came with the files.
+    settled = line.resume or bool(assets.missing_tools())
+    if before and settled and all_made(line, before.facts):
+        # These files were proven, and perhaps attested: other tools here do not make them anew.
         tools = before.facts
         faults += preflight.disk_faults(line.directory)
     else:
+        tools = assets.tool_versions()
         faults += preflight.machine_faults(line.directory)
     if not line.dry_run and not line.client.token:
         faults.append("GITHUB_TOKEN is not set: it needs contents: write, or use --dry-run")
@@ -350,18 +367,30 @@ def docs_page(line: Line) -> None:
         print("  not built here: mkdocs is not installed")
 
 
-def steps(version: Version) -> list[Step]:
-    """Return the release line, in order; a dry run ends with the plan."""
+def local_steps(version: Version) -> list[LocalStep]:
+    """Return the steps that make files, in order."""
     return [
+        LocalStep("build", "the programs of every archive", assets.build),
+        LocalStep("audit", "no program holds what it must not", assets.audit),
+        LocalStep("package", "archives, wheels, Debian packages, install.sh", assets.package),
+        LocalStep("contract", "names, members and modes are the agreed ones", assets.check),
+        LocalStep("smoke", "every packed file is installed and run", assets.prove),
+        LocalStep("sums", "bill of materials and SHA256SUMS", assets.seal),
+        LocalStep("notes", "the release page, from CHANGELOG.md", write_notes(version)),
+    ]
+
+
+def steps(version: Version, *, dry_run: bool) -> list[Step | LocalStep]:
+    """Return the release line, in order; a dry run ends with the plan."""
+    until_plan: list[Step | LocalStep] = [
         Step("preflight", "sources, tools and GitHub are ready", check_everything),
-        local("build", "the programs of every archive", assets.build),
-        local("audit", "no program holds what it must not", assets.audit),
-        local("package", "archives, wheels, Debian packages, install.sh", assets.package),
-        local("contract", "names, members and modes are the agreed ones", assets.check),
-        local("smoke", "every packed file is installed and run", assets.prove),
-        local("sums", "bill of materials and SHA256SUMS", assets.seal),
-        local("notes", "the release page, from CHANGELOG.md", write_notes(version)),
+        *local_steps(version),
         Step("plan", "what is missing on GitHub", show_plan),
+    ]
+    if dry_run:
+        return until_plan
+    return [
+        *until_plan,
         Step("draft", "found or made", draft),
         Step("upload", "the missing files, by digest", upload),
         Step("verify", "downloaded again and compared", verify_draft),
@@ -374,18 +403,21 @@ def steps(version: Version) -> list[Step]:
 
 def run(line: Line) -> None:
     """Go through the table."""
-    table = steps(line.version)
-    if line.dry_run:
-        table = table[: [step.name for step in table].index("plan") + 1]
+    table = steps(line.version, dry_run=line.dry_run)
     for number, step in enumerate(table, 1):
         print(f"[{number}/{len(table)}] {step.name}: {step.what}", flush=True)
         begun = time.monotonic()
         try:
-            step.work(line)
+            if isinstance(step, LocalStep):
+                work_locally(line, step)
+            else:
+                step.work(line)
         except ReleaseError as error:
             line.journal.add(step.name, line.commit, outcome=f"failed: {error}")
             raise
-        print(f"  {step.name} took {time.monotonic() - begun:.0f} s", flush=True)
+        seconds = time.monotonic() - begun
+        if seconds >= 1.0:
+            print(f"  {step.name} took {seconds:.0f} s", flush=True)
 
 
 # ---- the command --------------------------------------------------------------------------------

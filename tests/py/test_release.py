@@ -255,6 +255,25 @@ def test_another_compiler_makes_everything_again(line: Rig) -> None:
     assert line.ran() == LOCAL * 2
 
 
+def test_what_was_proven_is_not_made_again_by_other_compilers_on_resume(line: Rig) -> None:
+    assert line.release("--dry-run").code == 0
+    assert line.release("--resume", env={"TEST_COMPILER": "2.0"}).code == 0
+    assert line.ran() == LOCAL
+
+
+def test_what_was_not_finished_is_made_again_by_other_compilers_on_resume(line: Rig) -> None:
+    assert line.release("--dry-run", at_line=5, torn=False).code == -9
+    assert line.release("--resume", env={"TEST_COMPILER": "2.0"}).code == 0
+    assert line.ran() == [*LOCAL, *LOCAL]
+
+
+def test_a_machine_without_compilers_cannot_finish_what_another_one_began(line: Rig) -> None:
+    assert line.release("--dry-run", at_line=5, torn=False).code == -9
+    done = line.release("--resume", env={"TEST_MISSING": "gcc"})
+    assert done.code == 3
+    assert "missing: gcc" in done.output
+
+
 def test_a_damaged_file_is_packed_again_but_not_built_again(line: Rig) -> None:
     assert line.release("--dry-run").code == 0
     (line.dist / TAG / FILES[0]).write_text("damaged")
