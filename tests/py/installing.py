@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -190,32 +189,11 @@ def on(user: User, machine: str, system: str = "Linux") -> User:
     return user
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    place = tmp_path_factory.mktemp("site")
-    with installer.serve(place) as url:
-        yield place, url
-
-
-@pytest.fixture
-def new_site(server: tuple[Path, str], tmp_path: Path) -> Callable[[str], Site]:
+def new_site(server: tuple[Path, str], tmp_path: Path, version: str = VERSION) -> Site:
+    """Publish a release of one test below a server's directory and address."""
     place, url = server
-
-    def make(version: str) -> Site:
-        name = f"{tmp_path.name}-{version}"
-        return Site(place / name, f"{url}/{name}", version).publish()
-
-    return make
-
-
-@pytest.fixture
-def site(new_site: Callable[[str], Site]) -> Site:
-    return new_site(VERSION)
-
-
-@pytest.fixture
-def old_site(new_site: Callable[[str], Site]) -> Site:
-    return new_site(OLD)
+    name = f"{tmp_path.name}-{version}"
+    return Site(place / name, f"{url}/{name}", version).publish()
 
 
 def new_user(tmp_path: Path, shell: str = "dash", extra: tuple[str, ...] = ()) -> User:
@@ -230,18 +208,7 @@ def new_user(tmp_path: Path, shell: str = "dash", extra: tuple[str, ...] = ()) -
     return on(User(home, [path, *words[1:]], put_tools(tmp_path / "tools", names)), "x86_64")
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return new_user(tmp_path)
-
-
-@pytest.fixture(params=SHELLS)
-def any_user(tmp_path: Path, request: pytest.FixtureRequest) -> User:
-    return new_user(tmp_path, str(request.param))
-
-
-@pytest.fixture
-def busybox_user(tmp_path: Path) -> User:
+def new_busybox_user(tmp_path: Path) -> User:
     """Return a user whose every command is BusyBox's, as on Alpine."""
     found = shutil.which("busybox")
     if not found:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,45 @@ from installing import (
     Site,
     User,
     harmless,
+    new_busybox_user,
+    new_site,
     new_user,
     on,
 )
 from krafla_release import archives, installer, project
 from krafla_release.project import ReleaseError
 
-pytest_plugins = ["installing"]
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    place = tmp_path_factory.mktemp("site")
+    with installer.serve(place) as url:
+        yield place, url
+
+
+@pytest.fixture
+def site(server: tuple[Path, str], tmp_path: Path) -> Site:
+    return new_site(server, tmp_path)
+
+
+@pytest.fixture
+def old_site(server: tuple[Path, str], tmp_path: Path) -> Site:
+    return new_site(server, tmp_path, OLD)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return new_user(tmp_path)
+
+
+@pytest.fixture(params=SHELLS)
+def any_user(tmp_path: Path, request: pytest.FixtureRequest) -> User:
+    return new_user(tmp_path, str(request.param))
+
+
+@pytest.fixture
+def busybox_user(tmp_path: Path) -> User:
+    return new_busybox_user(tmp_path)
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -12,15 +12,58 @@ import shutil
 import signal
 import subprocess
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from installing import NAMES, OLD, VERSION, Entry, Site, User, harmless, new_user, program
-from krafla_release import archives, checksums
+from installing import (
+    NAMES,
+    OLD,
+    SHELLS,
+    VERSION,
+    Entry,
+    Site,
+    User,
+    harmless,
+    new_busybox_user,
+    new_site,
+    new_user,
+    program,
+)
+from krafla_release import archives, checksums, installer
 
-pytest_plugins = ["installing"]
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    place = tmp_path_factory.mktemp("site")
+    with installer.serve(place) as url:
+        yield place, url
+
+
+@pytest.fixture
+def site(server: tuple[Path, str], tmp_path: Path) -> Site:
+    return new_site(server, tmp_path)
+
+
+@pytest.fixture
+def old_site(server: tuple[Path, str], tmp_path: Path) -> Site:
+    return new_site(server, tmp_path, OLD)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return new_user(tmp_path)
+
+
+@pytest.fixture(params=SHELLS)
+def any_user(tmp_path: Path, request: pytest.FixtureRequest) -> User:
+    return new_user(tmp_path, str(request.param))
+
+
+@pytest.fixture
+def busybox_user(tmp_path: Path) -> User:
+    return new_busybox_user(tmp_path)
 
 
 def truncated(site: Site) -> None:
