@@ -19,6 +19,7 @@ import contextlib
 import dataclasses
 import hashlib
 import importlib.util
+import os
 import sys
 import time
 from pathlib import Path
@@ -449,6 +450,7 @@ def release(args: argparse.Namespace, pause: float) -> int:
         return 0
     tries = DRY_TRIES if args.dry_run else http.TRIES
     client = github.from_environment(pause, tries)
+    os.environ.pop("GITHUB_TOKEN", None)  # what is built and run from here on does not need it
     with contextlib.closing(journals.Journal(directory)) as journal:
         line = Line(
             version=version,

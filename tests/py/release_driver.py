@@ -25,7 +25,8 @@ FILES = ("krafla-linux.tar.gz", "krafla-windows.zip", "install.sh")
 
 
 def note(directory: Path, what: str) -> None:
-    """Write down that a step on this machine was really done."""
+    """Write down that a step on this machine was really done; none may see the token."""
+    assert "GITHUB_TOKEN" not in os.environ
     with (directory.parent / "ran").open("a") as stream:
         stream.write(f"{what}\n")
 
