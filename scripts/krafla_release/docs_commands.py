@@ -25,8 +25,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from krafla_release import docs_pages, docs_places
-from krafla_release.docs_pages import BATCH, PROGRAM, Command
+from krafla_release import docs_pages, docs_places, wine
+from krafla_release.docs_pages import BATCH, PROGRAM, SHELL, Command
 from krafla_release.project import ROOT, ReleaseError, VerificationError, exit_code, output
 from krafla_release.testing import not_run
 
@@ -56,6 +56,7 @@ class Row:
     text: str
     because: str
     instead: tuple[str, ...] = ()  # executed in its place; {address} is the loopback server's
+    session: str = ""  # of nox, run by hand: executes it, or the nearest to it
     slow: bool = False  # only without --quick
 
 
@@ -122,26 +123,33 @@ def matches(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
 
 
-def execute(text: str, command: Command, places: Places, *, compare: bool) -> Outcome:
-    """Execute a command and return what is wrong with how it ended and what it printed."""
-    place = docs_places.of(text, command.language)
-    begin = time.monotonic()
+def start(text: str, command: Command, places: Places) -> subprocess.CompletedProcess[bytes]:
+    """Execute a command, or what stands in for it, where it belongs."""
+    language = command.language if text == command.text else SHELL
+    place = docs_places.of(text, language)
     directory = getattr(places, place)
+    print(f"+ {command.place if language == PROGRAM else text}   [{place}]", flush=True)
+    if language == BATCH:
+        with wine.prefix():
+            return wine.call("cmd", "/c", text, cwd=directory)
     if "{address}" in text:
         text = text.replace("{address}", places.address)
-    program = command.language == PROGRAM
-    words = [sys.executable, "-c", text] if program else ["sh", "-euc", text]
-    print(f"+ {command.place if program else text}   [{place}]", flush=True)
+    return subprocess.run(
+        [sys.executable, "-c", text] if language == PROGRAM else ["sh", "-euc", text],
+        cwd=directory,
+        env=places.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+
+
+def execute(text: str, command: Command, places: Places) -> Outcome:
+    """Execute a command and return what is wrong with how it ended and what it printed."""
+    begin = time.monotonic()
     try:
-        done = subprocess.run(
-            words,
-            cwd=directory,
-            env=places.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
+        done = start(text, command, places)
     except subprocess.TimeoutExpired:
         return Outcome(f"ran for more than {TIMEOUT} s", TIMEOUT)
     seconds = time.monotonic() - begin
@@ -149,7 +157,8 @@ def execute(text: str, command: Command, places: Places, *, compare: bool) -> Ou
     if done.returncode:
         last = "\n".join((printed + said).splitlines()[-SHOWN:])
         return Outcome(f"ended with code {done.returncode}:\n{last}", seconds)
-    if compare and command.shown is not None and not matches(command.shown, printed):
+    compared = command.shown is not None and text == command.text
+    if compared and not matches(command.shown or "", printed):
         return Outcome(f"the page shows\n{command.shown}\nit printed\n{printed}", seconds)
     return Outcome(None, seconds)
 
@@ -188,19 +197,18 @@ def unlisted(rows: dict[str, Row], commands: list[Command]) -> list[str]:
 
 def check(commands: list[Command], rows: dict[str, Row], places: Places, *, quick: bool) -> Report:
     """Execute every command once; sessions and tasks must exist."""
-    report, offered, done = Report(), Sessions(), set()
-    for command in commands:
-        key = (command.language, command.text, command.shown)
-        if key in done:
-            continue
-        done.add(key)
+    report, offered = Report(), Sessions()
+    for command in dict.fromkeys(commands):
         row = rows.get(command.text)
-        if row is None and is_offer(command.text):
+        if row and row.session:
+            fault = offered.fault(f"nox -s {row.session}")
+            report.add("by hand", command, Outcome(fault, 0.0))
+        elif row is None and is_offer(command.text):
             report.add("offered", command, Outcome(offered.fault(command.text), 0.0))
         elif row and row.slow and quick:
             report.counts["left to the full run"] += 1
-        elif command.language == BATCH and not (row and row.instead):
-            report.add("uncovered", command, Outcome(f"{TABLE.name} says nothing of it", 0.0))
+        elif command.language == BATCH and (reason := wine.missing()):
+            not_run(f"{command.place}: {command.text}", reason)
         else:
             run_one(command, row, places, report)
     return report
@@ -208,12 +216,10 @@ def check(commands: list[Command], rows: dict[str, Row], places: Places, *, quic
 
 def run_one(command: Command, row: Row | None, places: Places, report: Report) -> None:
     """Execute a command, or what stands in for it."""
-    texts = row.instead if row and row.instead else (command.text,)
-    as_shown = texts == (command.text,)
+    kind = "executed by others" if row and row.instead else "executed"
     try:
-        for text in texts:
-            outcome = execute(text, command, places, compare=as_shown)
-            report.add("executed" if as_shown else "stood in for", command, outcome)
+        for text in row.instead if row and row.instead else [command.text]:
+            report.add(kind, command, execute(text, command, places))
     except docs_places.MissingModelError as error:
         not_run(f"{command.place}: {command.text}", str(error))
 

@@ -3,8 +3,8 @@
 
     PYTHONPATH=scripts python3 -c 'from krafla_release import docs_pages; print(docs_pages.pages())'
 
-Every block names its language.  `sh` holds commands, one a line, a backslash joins lines; `bat` the
-same for the Command Prompt; `python` is a program.  `text` right below such a block is what it
+Every block names its language.  `sh` holds commands, one a line, a backslash joins lines; `bat` is
+for the Command Prompt; `python` is a program.  `text` right below such a block is what it
 prints; elsewhere it holds no command.
 """
 
@@ -15,7 +15,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from krafla_release import archives, package
+from krafla_release import archives
 from krafla_release.project import ROOT, ReleaseError
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 # Beside docs/*.md; the archives' own pages are made from a template.
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "runtime/python/README.md")
+SHELL = "sh"
 BATCH = "bat"
-COMMANDS = ("sh", BATCH)
 PROGRAM = "python"
 OUTPUT = "text"
-OTHERS = ("c", "json", "toml", "yaml")
+LANGUAGES = (SHELL, BATCH, PROGRAM, OUTPUT, "c", "json", "toml", "yaml")
 
 FENCE = re.compile(r"^( *)```(.*)$")
 SPAN = re.compile(r"`([^`]+)`")
@@ -55,10 +55,10 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command with where it stands."""
+    """A command with where it stands; those that differ in that alone are equal."""
 
-    page: str
-    line: int
+    page: str = dataclasses.field(compare=False)
+    line: int = dataclasses.field(compare=False)
     text: str
     language: str = "sh"
     shown: str | None = None  # what the page says that it prints
@@ -75,7 +75,7 @@ def pages() -> dict[str, str]:
     found = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     for archive in archives.load():
         builds = {"sse2": "sse2"}  # a table of the page, no command
-        made = archives.readme(archive, builds, package.file_name(archive) + archive.suffix)
+        made = archives.readme(archive, builds, f"krafla-X.Y.Z-{archive.name}{archive.suffix}")
         found[f"packaging/archive-readme.md ({archive.system})"] = made.data.decode()
     return found
 
@@ -98,10 +98,10 @@ def blocks(page: str, text: str) -> list[Block]:
     if opened:
         raise ReleaseError(f"{page}:{opened[0] - 1}: this block has no end")
     for block in found:
-        if block.language not in (*COMMANDS, PROGRAM, OUTPUT, *OTHERS):
+        if block.language not in LANGUAGES:
             raise ReleaseError(
                 f"{page}:{block.line - 1}: a block in {block.language or 'no language'!r}; "
-                f"known: {', '.join((*COMMANDS, PROGRAM, OUTPUT, *OTHERS))}"
+                f"known: {', '.join(LANGUAGES)}"
             )
     return found
 
@@ -144,11 +144,14 @@ def in_blocks(page: str, text: str) -> Iterator[Command]:
         shown = below.text if below and follows else None
         if block.language == PROGRAM:
             yield Command(page, block.line, block.text, PROGRAM, shown)
-        elif block.language in COMMANDS:
+        elif block.language == BATCH:  # lines that belong together: a variable, and what it is for
+            joined = " & ".join(line.strip() for line in block.text.splitlines())
+            yield Command(page, block.line, joined, BATCH, shown)
+        elif block.language == SHELL:
             commands = list(lines_of(block))
             for number, command in commands:
                 last = number == commands[-1][0]
-                yield Command(page, number, command, block.language, shown if last else None)
+                yield Command(page, number, command, SHELL, shown if last else None)
         elif block.language == OUTPUT:
             for number, line in enumerate(block.text.splitlines(), block.line):
                 if BEGIN.match(line) and not BLANK.search(line):

@@ -5,7 +5,7 @@
 
 checkout: this source tree.  scratch: the same, where new files do no harm.  archive: an unpacked
 archive with a model, a tokenizer and checkpoints beside.  downloads: the files of a release, which
-a server on the loopback interface serves.
+a server on the loopback interface serves.  windows: the unpacked zip, for Wine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from krafla_release import archives, installer, package, project, quickstart, wheel
+from krafla_release import (
+    archives,
+    deb,
+    docs_pages,
+    installer,
+    package,
+    packed,
+    project,
+    quickstart,
+    wheel,
+)
 from krafla_release.project import ROOT, ReleaseError
 
 if TYPE_CHECKING:
@@ -39,6 +49,7 @@ WHERE = (
     ("scratch", r""),
 )
 FROM_SOURCE = re.compile(r"build/[\w-]+/|^make ")
+STORIES = "stories42M.bin"
 CHECKPOINT = "SmolLM2-135M-Instruct"
 GGUF = ROOT / "models" / f"{quickstart.NAME}.gguf"
 # A llama2.c checkpoint: seven int32 of its header (dim, hidden, layers, heads, kv heads, vocab,
@@ -48,8 +59,10 @@ LLAMA2C = (32, 64, 2, 4, 2, 64, 16)
 
 def of(text: str, language: str = "sh") -> str:
     """Return the name of the place for a command."""
-    if language == "python":
+    if language == docs_pages.PROGRAM:
         return "archive"
+    if language == docs_pages.BATCH:
+        return "windows"
     if FROM_SOURCE.search(text):
         return "checkout"
     return next(name for name, pattern in WHERE if re.search(pattern, text))
@@ -79,49 +92,69 @@ class Places:
         return place
 
     @functools.cached_property
-    def packed(self) -> Path:
-        """The archive of this machine, packed anew."""
-        return package.package(archives.find(package.default_archive()), self._directory)
-
-    @functools.cached_property
-    def models(self) -> Path:
-        """The real model under the names that the docs use, by links."""
+    def models(self) -> dict[str, Path]:
+        """The real model and what it is made of, under the names that the docs use."""
         if not quickstart.CHECKPOINT.is_dir() or not GGUF.is_file():
             raise MissingModelError("python3 scripts/fetch_models.py was not run")
-        place = self._directory / "models"
-        place.mkdir()
         model, tokenizer = quickstart.convert(ROOT / "tools")
-        for name, path in {
+        stories = self._directory / STORIES
+        stories.write_bytes(llama2c())
+        return {
             "model.mlb": model,
             "tokenizer.mlt": tokenizer,
             CHECKPOINT: quickstart.CHECKPOINT,
             f"{CHECKPOINT}-Q8_0.gguf": GGUF,
-        }.items():
-            (place / name).symlink_to(path)
-        (place / "stories42M.bin").write_bytes(llama2c())
+            STORIES: stories,
+        }
+
+    def with_models(self, place: Path) -> Path:
+        """Return a place that has the models, also after a command has written over them."""
+        for name, path in self.models.items():
+            mine = place / name
+            if path.is_dir():
+                if not mine.exists():
+                    mine.symlink_to(path)
+            elif not mine.is_file() or mine.stat().st_mtime != path.stat().st_mtime:
+                shutil.copy2(path, mine)
         return place
+
+    def unpack(self, name: str) -> Path:
+        """Return where an archive of this source is unpacked."""
+        archive = archives.find(name)
+        for member in packed.read(package.package(archive, self._directory)):
+            path = self._directory / member.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(member.data)
+            path.chmod(member.mode)
+        return self._directory / package.file_name(archive)
 
     @functools.cached_property
     def unpacked(self) -> Path:
-        """The unpacked archive."""
-        project.unpack(self.packed, self._directory)
-        return self._directory / package.file_name(archives.find(package.default_archive()))
+        """The archive of this machine, unpacked."""
+        return self.unpack(package.default_archive())
+
+    @functools.cached_property
+    def unzipped(self) -> Path:
+        """The archive for Windows, unpacked."""
+        return self.unpack("windows-x86_64")
 
     @property
     def archive(self) -> Path:
         """The unpacked archive with the models beside, as new for each command."""
-        for path in self.models.iterdir():
-            link = self.unpacked / path.name
-            link.unlink(missing_ok=True)
-            link.symlink_to(path)
-        return self.unpacked
+        return self.with_models(self.unpacked)
+
+    @property
+    def windows(self) -> Path:
+        """The same of the archive for Windows."""
+        return self.with_models(self.unzipped)
 
     @functools.cached_property
     def downloads(self) -> Path:
         """What a user has fetched of a release."""
         place = self._directory / "downloads"
         archive = archives.find(package.default_archive())
-        files = [self.packed, wheel.package(archive, self._directory)]
+        files = [package.path_of(archive, self.unpacked.parent)]
+        files += [make(archive, self._directory) for make in (wheel.package, deb.package)]
         installer.publish(place, project.version(), files)
         return place
 

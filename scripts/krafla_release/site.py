@@ -107,11 +107,17 @@ def fetched(site: Path) -> Iterator[str]:
             yield f"{sheet.relative_to(site)}: {url}"
 
 
+def render(settings: Path) -> None:
+    """Build a site by its mkdocs.yml; every link and anchor of it must lead somewhere."""
+    # Not --quiet: it hides the warnings that --strict is to count.
+    words = ("-m", "mkdocs", "build", "--clean", "--strict", "--config-file")
+    env = {"PYTHONPATH": str(ROOT / "scripts"), "NO_MKDOCS_2_WARNING": "true"}
+    run(sys.executable, *words, settings, env=env)
+
+
 def build() -> None:
-    """Build the site; every link and anchor of it must lead somewhere."""
-    # Its page of thanks and warnings to read would be the only thing in the log.
-    quiet = {"PYTHONPATH": str(ROOT / "scripts"), "NO_MKDOCS_2_WARNING": "true"}
-    run(sys.executable, "-m", "mkdocs", "build", "--clean", "--strict", "--quiet", env=quiet)
+    """Build the site and look that its pages ask no other server for anything."""
+    render(ROOT / "mkdocs.yml")
     others = list(fetched(SITE))
     if others:
         raise ReleaseError("\n".join(["pages fetch from other servers:", *others]))
