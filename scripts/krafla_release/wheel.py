@@ -32,6 +32,7 @@ from krafla_release.project import (
     run,
     source_date_epoch,
     version,
+    write_atomically,
 )
 
 if TYPE_CHECKING:
@@ -136,12 +137,11 @@ def package(archive: Archive, directory: Path = packing.DIST) -> Path:
     """Build and write the wheel of an archive and return its path."""
     path = directory / file_name(archive)
     inside = libraries(archive)
-    directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".wheel-", dir=directory) as temporary:
+    with tempfile.TemporaryDirectory(prefix="krafla-wheel-") as temporary:
         made = hatch(archive, inside, Path(temporary))
         check_members(made, inside)
-        made.replace(path)
-    data = path.read_bytes()
+        data = made.read_bytes()
+    write_atomically(path, data)
     print(f"{path}: {len(data)} bytes, {len(inside)} libraries")
     print(f"  sha256  {hashlib.sha256(data).hexdigest()}")
     return path

@@ -64,15 +64,18 @@ class Installed:
         shown = [f"{name}={value}" for name, value in chosen_by.items()]
         shown += [*before, str(self.python), "program.py", self.model.name]
         print("+", shlex.join(shown), flush=True)
-        return subprocess.run(
-            [*before, self.python, "program.py", self.model],
-            cwd=self.place,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        try:
+            return subprocess.run(
+                [*before, self.python, "program.py", self.model],
+                cwd=self.place,
+                env=env,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise VerificationError(f"it hangs: {shlex.join(shown)}") from None
 
     def runner(self, cpu: str) -> list[str]:
         """Return the emulator of a CPU; nothing for this machine's own."""
@@ -82,7 +85,9 @@ class Installed:
         """Fail unless this library is loaded from here and prints what its class prints."""
         done = self.start(chosen, cpu)
         if done.returncode:
-            raise VerificationError(f"{isa.name} failed: {done.stderr.strip()[-500:]}")
+            raise VerificationError(
+                f"{isa.name} ended with code {done.returncode}: {done.stderr.strip()[-500:]}"
+            )
         loaded, ran, tokens = done.stdout.splitlines()
         if not Path(loaded).is_relative_to(self.place):
             raise VerificationError(f"{loaded} was imported instead of the wheel's")

@@ -11,15 +11,17 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from krafla_release import archives, audit, build, project, wheel
+import isas
+from krafla_release import archives, audit, build, project, smoke, sysroot, wheel, wheel_smoke
 from krafla_release.project import ROOT, ReleaseError, VerificationError, facts
 
 X86 = archives.find("linux-x86_64")
+SSE2 = next(isa for isa in isas.load("x86_64") if isa.name == "sse2")
 SYMBOLS = """
    Num:    Value          Size Type    Bind   Vis      Ndx Name
      0: 0000000000000000     0 NOTYPE  LOCAL  DEFAULT  UND
@@ -37,6 +39,7 @@ SOURCES = (
     "runtime/include/krafla.h",
     "runtime/kernels/isas.txt",
 )
+EPOCH = 1_700_000_000
 PROGRAM = "import krafla; print(krafla.isa())"
 
 
@@ -119,7 +122,8 @@ def built_in(place: Path, libraries: dict[str, Path], monkeypatch: pytest.Monkey
 def test_the_bytes_do_not_depend_on_folder_umask_or_time_zone(
     tmp_path: Path, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    monkeypatch.setattr(wheel, "source_date_epoch", lambda: EPOCH)
     first = built_in(tmp_path / "first", libraries, monkeypatch)
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     old = os.umask(0o077)
@@ -128,7 +132,7 @@ def test_the_bytes_do_not_depend_on_folder_umask_or_time_zone(
     finally:
         os.umask(old)
     assert first.read_bytes() == second.read_bytes()
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000002")
+    monkeypatch.setattr(wheel, "source_date_epoch", lambda: EPOCH + 2)
     third = built_in(tmp_path / "third", libraries, monkeypatch)
     assert first.read_bytes() != third.read_bytes()
 
@@ -186,6 +190,90 @@ def test_an_editable_install_has_no_libraries(tmp_path: Path) -> None:
     assert path.name == f"krafla-{project.version()}-py3-none-any.whl"
     with zipfile.ZipFile(path) as opened:
         assert not [name for name in opened.namelist() if name.endswith(".so")]
+
+
+# ---- the smoke test sees what is wrong ---------------------------------------------------------
+
+
+Saying = Callable[..., wheel_smoke.Installed]
+
+
+@pytest.fixture
+def saying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Saying:
+    """Return a function that makes an installed wheel which is nothing but its answer."""
+
+    def make(code: int, out: str = "", err: str = "") -> wheel_smoke.Installed:
+        done = subprocess.CompletedProcess[str]([], code, out.format(place=tmp_path), err)
+        monkeypatch.setattr(wheel_smoke.Installed, "start", lambda *_: done)
+        return wheel_smoke.Installed(X86, tmp_path, Path(), {}, Path(), answers={False: "1 2 3"})
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "fault"),
+    [
+        (0, "{place}/krafla/__init__.py\nsse2\n1 2 3\n", None),
+        (0, "/elsewhere/krafla/__init__.py\nsse2\n1 2 3\n", "was imported instead"),
+        (0, "{place}/krafla/__init__.py\nsse41\n1 2 3\n", "sse41 ran, want sse2"),
+        (0, "{place}/krafla/__init__.py\nsse2\n1 2 4\n", "gave 1 2 4, ml_run of its class 1 2 3"),
+        (-4, "", "sse2 ended with code -4"),
+    ],
+    ids=["right", "other package", "other library", "other tokens", "illegal instruction"],
+)
+def test_a_library_has_to_answer_like_its_class(
+    saying: Saying, code: int, out: str, fault: str | None
+) -> None:
+    if fault is None:
+        saying(code, out).expect_tokens(SSE2)
+    else:
+        with pytest.raises(ReleaseError, match=fault):
+            saying(code, out).expect_tokens(SSE2)
+
+
+@pytest.mark.parametrize(
+    ("code", "err", "right"),
+    [
+        (1, "Traceback\nkrafla._errors.KraflaCpuError: libkrafla: CPU lacks avx2 required", True),
+        (1, "Traceback\nkrafla._errors.KraflaError: libkrafla: CPU lacks avx2 required", False),
+        (1, "krafla._errors.KraflaCpuError: libkrafla: CPU lacks fma required", False),
+        (-4, "", False),
+        (0, "", False),
+    ],
+    ids=["right", "other exception", "other feature", "illegal instruction", "no refusal"],
+)
+def test_a_library_that_is_too_new_has_to_name_what_is_missing(
+    saying: Saying,
+    code: int,
+    err: str,
+    right: bool,  # noqa: FBT001  (a column of the table above)
+) -> None:
+    if right:
+        saying(code, "", err).expect_refusal(SSE2, "CPU lacks avx2 ")
+    else:
+        with pytest.raises(VerificationError, match="was to say 'CPU lacks avx2 '"):
+            saying(code, "", err).expect_refusal(SSE2, "CPU lacks avx2 ")
+
+
+def test_a_wheel_that_nothing_can_run_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sysroot, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "host_arch", lambda: "riscv64")
+    monkeypatch.setattr(smoke, "make_files", lambda place: (place / "m", place / "t"))
+    wheel_smoke.prove(archives.find("linux-aarch64"), tmp_path / "w.whl", tmp_path)
+    said = capsys.readouterr().out
+    assert said == "not run: smoke of w.whl: no Python of aarch64: nox -s wheel-arm\n"
+
+
+def test_packages_without_a_python_are_refused_and_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sysroot, "ROOT", tmp_path)
+    monkeypatch.setattr(sysroot, "download", lambda *_: [])
+    assert sysroot.main(["armv7"]) == 1
+    assert "the packages hold no usr/bin/python3" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- what an installed package says ------------------------------------------------------------
