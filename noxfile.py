@@ -187,7 +187,7 @@ def golden(session: nox.Session) -> None:
 @nox.session(name="wheel-arm", tags=["hand"])
 def wheel_arm(session: nox.Session) -> None:
     """Make the Python wheels for ARM and run them by an emulated Python, which is fetched."""
-    module(session, "sysroot", "aarch64", "armv7")
+    session.run(PYTHON, "-m", "krafla_release.sysroot", "aarch64", "armv7", env=ENV)
     for step in ([], ["--smoke"]):
         module(session, "wheel", *step, "linux-aarch64", "linux-armv7hf")
 
