@@ -90,7 +90,7 @@ def release(c: Context, version: str = "", *, dry_run: bool = False, resume: boo
 
 @verb(
     help={
-        "version": "X.Y.Z (default: that of the sources)",
+        "version": "X.Y.Z (default: the newest published one)",
         "dry-run": "only say what would be done",
     }
 )

@@ -21,7 +21,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
-from krafla_release import github, http, notes, versions
+from krafla_release import github, http, notes, preflight, versions
 from krafla_release.project import (
     PreflightError,
     RemoteError,
@@ -223,18 +223,26 @@ def published(client: github.Client, version: Version) -> github.Release:
     return release
 
 
+def newest(client: github.Client) -> Version | None:
+    """Return the newest version that is published, if any is."""
+    return max(preflight.published_versions(client.releases()), default=None)
+
+
 def main(argv: Sequence[str] | None = None, pause: float = 1.0, tries: int = http.TRIES) -> int:
     """Add the DOI of a version to its release notes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--version", metavar="X.Y.Z", help="default: that of the sources")
+    parser.add_argument("--version", metavar="X.Y.Z", help="default: the newest published one")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
     args = parser.parse_args(argv)
 
     def work() -> None:
-        version = versions.parse(args.version) if args.version else versions.current()
         client = github.from_environment(pause, tries)
+        version = versions.parse(args.version) if args.version else newest(client)
+        if not version:
+            print(f"{client.repository} has published no version yet: nothing to do")
+            return
         published(client, version)
         doi = version_doi(version, http.session(pause=pause, tries=tries))
         if not doi:

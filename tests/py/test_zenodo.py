@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
@@ -365,3 +366,17 @@ def test_the_real_addresses_are_the_default(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_version_is_checked_before_anybody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert zenodo.main(["--version", "v0.2.0"]) == 2
     assert "want X.Y.Z" in capsys.readouterr().err
+
+
+def test_without_a_version_the_newest_published_one_is_meant(
+    archive: Zenodo, hub: GitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = dataclasses.replace(hub.releases[0], id=2, tag="v0.1.9")
+    draft = dataclasses.replace(hub.releases[0], id=3, tag="v0.3.0", draft=True)
+    hub.releases += [older, draft]
+    doi = archive.archive("0.2.0").doi
+    assert zenodo.main([], pause=0.01, tries=3) == 0
+    assert doi in hub.releases[0].body
+    hub.releases[:] = [draft]
+    assert zenodo.main([], pause=0.01, tries=3) == 0
+    assert "has published no version yet" in capsys.readouterr().out
