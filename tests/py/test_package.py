@@ -240,6 +240,26 @@ def test_machine_without_an_archive_is_told_to_name_one(
     assert "no archive for riscv64: name one" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("arch", "name"), [("x86_64", "linux-x86_64"), ("armv7", "linux-armv7hf")])
+def test_archive_of_a_machine_is_the_one_for_linux(
+    monkeypatch: pytest.MonkeyPatch, arch: str, name: str
+) -> None:
+    monkeypatch.setattr(build, "host_arch", lambda: arch)
+    turned = dict(reversed(archives.table()["archives"].items()))
+    monkeypatch.setattr(archives, "table", lambda: {"archives": turned})
+    assert package.default_archive() == name
+
+
+def test_archive_that_differs_from_its_contract_is_not_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(build, "build_arch", lambda *_: [])
+    monkeypatch.setattr(package, "members_of", lambda _: MEMBERS)
+    with pytest.raises(ReleaseError, match=r"differs from packaging/linux-x86_64\.contract"):
+        package.package(archives.find("linux-x86_64"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_programs_are_the_same_bytes_when_built_in_another_directory(tmp_path: Path) -> None:
     """Two clean builds, in directories of different names and under another umask."""
     if not shutil.which("gcc"):

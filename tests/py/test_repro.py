@@ -73,10 +73,16 @@ def test_second_build_is_of_the_commit_and_in_other_circumstances(tmp_path: Path
     assert seen.keys() - allowed - {"umask", "cpus", "cwd", "LC_CTYPE"} == set()
 
 
-def test_second_build_leaves_the_processors_as_they_were(tmp_path: Path) -> None:
-    before = os.sched_getaffinity(0)
-    repro.rebuild(repository(tmp_path / "source"), tmp_path)
-    assert os.sched_getaffinity(0) == before
+def test_second_build_leaves_the_processors_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = repository(tmp_path / "source", "1 / 0")
+    asked: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 8})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: asked.append(cpus))
+    with pytest.raises(ReleaseError):
+        repro.rebuild(source, tmp_path)
+    assert asked == [{3}, {3, 5, 8}]
 
 
 def test_second_build_that_fails_is_said(tmp_path: Path) -> None:
