@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import re
 import subprocess
@@ -85,11 +86,18 @@ class Sessions:
     def __init__(self) -> None:
         scripts = Path(sys.executable).parent
         self._nox, self._invoke = scripts / "nox", scripts / "invoke"
-        # Of all, not of those that run by default.
+
+    @functools.cached_property
+    def sessions(self) -> set[str]:
+        """The sessions of nox."""
         listed = json.loads(output(self._nox, "--list", "--json", "-k", "not none"))
-        self.sessions = {row["session"] for row in listed}
-        tasks = json.loads(output(self._invoke, "--list", "--list-format=json"))
-        self.tasks = {row["name"] for row in tasks["tasks"]}
+        return {row["session"] for row in listed}
+
+    @functools.cached_property
+    def tasks(self) -> set[str]:
+        """The tasks of invoke."""
+        listed = json.loads(output(self._invoke, "--list", "--list-format=json"))
+        return {row["name"] for row in listed["tasks"]}
 
     def fault(self, text: str) -> str | None:
         """Return what is wrong with a session or task that a page names, if anything is."""
