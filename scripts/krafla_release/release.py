@@ -354,14 +354,24 @@ def await_doi(line: Line) -> None:
 
 
 def complete_notes(line: Line) -> None:
-    """Add the DOI to the notes."""
-    if zenodo.add(line.client, line.version, line.doi):
-        line.journal.add("doi", line.commit, remote=line.doi)
+    """Add the DOI to the notes; a failure in between is looked at again, like all changes."""
+    for wait in line.client.session.waits():
+        try:
+            if zenodo.add(line.client, line.version, line.doi):
+                line.journal.add("doi", line.commit, remote=line.doi)
+            return
+        except TryLaterError as error:
+            if wait is None:
+                raise
+            print(f"  {error}", flush=True)
+            time.sleep(wait)
 
 
 def docs_page(line: Line) -> None:
     """See that the site's changelog page is this version's; build the site if that can be."""
-    preflight.check(bump.problems(line.version))
+    stale = bump.problems(line.version)
+    if stale:
+        raise VerificationError(", ".join(stale))
     if importlib.util.find_spec("mkdocs"):
         site.build()
     else:

@@ -67,14 +67,17 @@ class Fault:
     headers: dict[str, str] = dataclasses.field(default_factory=dict)
     body: bytes = b"<html>unavailable</html>"
     seconds: float = 0.0
+    skips: int = 0  # requests that fit and are spared first
 
-    def fits(self, request: Request) -> bool:
-        """Return whether this row is for a request."""
-        return (
-            self.times > 0
-            and request.method == self.method
-            and bool(re.fullmatch(self.path, request.path))
-        )
+    def strikes(self, request: Request) -> bool:
+        """Return whether this row is for a request, and count it."""
+        if request.method != self.method or not re.fullmatch(self.path, request.path):
+            return False
+        if self.skips:
+            self.skips -= 1
+            return False
+        self.times -= 1
+        return self.times >= 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,9 +161,8 @@ class Service:
             if not request.whole:
                 self.broken_off(request)
                 return None, False
-            fault = next((fault for fault in self.faults if fault.fits(request)), None)
+            fault = next((fault for fault in self.faults if fault.strikes(request)), None)
             if fault:
-                fault.times -= 1
                 if fault.kind == "refuse":
                     return None, False
                 if fault.kind == "broken":

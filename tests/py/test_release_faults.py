@@ -27,7 +27,8 @@ ROUTES = {
     "asset": ("GET", rf"{HOME}/releases/assets/\d+"),
     "storage": ("GET", rf"{STORAGE}/\d+"),
     "delete": ("DELETE", rf"{HOME}/releases/assets/\d+"),
-    "change": ("PATCH", rf"{HOME}/releases/\d+"),
+    "publish": ("PATCH", rf"{HOME}/releases/\d+"),
+    "notes": ("PATCH", rf"{HOME}/releases/\d+"),
     "public": ("GET", f"{PUBLIC}/.*"),
     "zenodo": ("GET", "/api/records"),
 }
@@ -85,13 +86,13 @@ def test_a_fault_on_any_route_changes_nothing_in_the_end(
             if route == "delete":
                 leave_something_to_delete(line)
             service = line.zenodo if route == "zenodo" else line.github
-            fault = Fault(method, path, **KINDS[kind])
+            fault = Fault(method, path, **KINDS[kind], skips=route == "notes")
             service.faults.append(fault)
             done = line.release(*["--resume"] * (route == "delete"))
             if kind == HTML and done.code == 75:  # as GitHub does in an outage: not for now
                 done = line.release("--resume")
             faults = problems(line, want)
-            if done.code or faults or fault.times:
+            if done.code or faults or fault.times > 0:
                 wrong[route] = (done, faults, fault.times)
     assert not wrong
 
@@ -115,7 +116,7 @@ def test_an_outage_that_does_not_end_is_for_later_and_resumed(
     ready: Driver, tmp_path: Path, want: list[Any], route: str
 ) -> None:
     with rig(ready, tmp_path) as line:
-        fault = Fault(*ROUTES[route], times=1000)
+        fault = Fault(*ROUTES[route], times=1000, skips=route == "notes")
         (line.zenodo if route == "zenodo" else line.github).faults.append(fault)
         done = line.release()
         assert done.code == 75, done.output
