@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import isas
 from krafla_release import (
     archives,
     checksums,
@@ -86,8 +87,16 @@ def build(directory: Path) -> list[str]:  # noqa: ARG001  (every step has the sa
 
 
 def audit(directory: Path) -> list[str]:  # noqa: ARG001
-    """Look for instructions and segments that no program may have."""
-    run(sys.executable, "-m", "krafla_release.audit", env=PYTHONPATH)
+    """Look for instructions and segments that no program may have, in every build of an archive."""
+    rows = [
+        (archive, isa)
+        for archive in archives.load()
+        for isa in isas.load(archive.arch, built=True, ship=True)
+    ]
+    first = archives.programs()[0]
+    builds = [building.program_file(isa, first, archive.system).parent for archive, isa in rows]
+    names = [build.name for build in builds]
+    run(sys.executable, "-m", "krafla_release.audit", *names, env=PYTHONPATH)
     return []
 
 
