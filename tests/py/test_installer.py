@@ -239,7 +239,8 @@ def test_running_it_twice_downloads_nothing(any_user: User, site: Site) -> None:
 def test_an_upgrade_replaces_the_old_version(any_user: User, site: Site, old_site: Site) -> None:
     any_user.run(old_site)
     any_user.has_installed(OLD)
-    any_user.run(site)
+    done = any_user.run(site)
+    assert f"Krafla {VERSION} is installed in place of {OLD}: ml_run" in done.stdout
     any_user.has_installed()
 
 
