@@ -56,8 +56,9 @@ for isa_session in isas.sessions().items():
 
 @nox.session(tags=["test"])
 def tests(session: nox.Session) -> None:
-    """Test the Python tools, the formats and the release system."""
-    pytest(session, "-m", "not long", "tests/py")
+    """Test the Python tools, the formats and the release system, on two cores."""
+    # The tests of a file share the models that it converts and the build that it makes.
+    pytest(session, "-n", "2", "--dist", "loadfile", "-m", "not long", "tests/py")
 
 
 @nox.session(tags=["test"])

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import subprocess
@@ -23,12 +24,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 @pytest.fixture(scope="session")
 def krafla_library(build_dir: Path) -> Path:
-    """Bring libkrafla.so of this build up to date."""
+    """Bring libkrafla.so of this build up to date; of several workers, one after the other."""
     isa, *threads = build_dir.name.split("-")
     options = ["THREADS=pthread"] if "pt" in threads else []
-    subprocess.run(
-        ["make", f"ISA={isa}", *options, "lib"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
-    )
+    words = ["make", f"ISA={isa}", *options, "lib"]
+    with (ROOT / "Makefile").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     return build_dir / "libkrafla.so"
 
 
