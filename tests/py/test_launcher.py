@@ -367,6 +367,7 @@ def test_launcher_ignores_cdpath_and_field_separators(tree: Tree) -> None:
 
 
 def test_launcher_leaves_standard_input_to_the_program(tree: Tree) -> None:
+    (tree.home / "bin/ml_run-low").write_text("#!/bin/sh\ncat >/dev/null\nexit 10\n")
     (tree.home / "bin/ml_run-wide").write_text("#!/bin/sh\ncat\n")
     done = subprocess.run(
         [*tree.shell, tree.launcher], input=b"\x00\xffall", capture_output=True, check=False
