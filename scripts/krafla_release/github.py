@@ -117,7 +117,7 @@ class Client:
         tries: int = http.TRIES,
     ) -> None:
         self.repository, self.token = repository, token
-        self.api = f"{api_url.rstrip('/')}/repos/{repository}"
+        self.api = f"{api_url}/repos/{repository}"
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION}
         self.session = http.session(headers, pause, tries)
         if token:
@@ -268,10 +268,7 @@ def from_environment(pause: float = 1.0, tries: int = http.TRIES) -> Client:
     repository = os.environ.get("GITHUB_REPOSITORY") or facts()["repository"]
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+", repository):
         raise PreflightError(f"GITHUB_REPOSITORY is {repository!r}, expected OWNER/NAME")
-    api = os.environ.get("GITHUB_API_URL") or API_URL
-    if urlsplit(api).scheme not in ("http", "https") or not urlsplit(api).hostname:
-        raise PreflightError(f"GITHUB_API_URL is {api!r}, expected https://HOST")
-    return Client(repository, token(), api, pause, tries)
+    return Client(repository, token(), http.address("GITHUB_API_URL", API_URL), pause, tries)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,15 +10,18 @@ certainly not done, and is sent again when the service says so.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import requests
 from urllib3 import Retry
 from urllib3.exceptions import InvalidHeader
 
 from krafla_release.project import (
+    PreflightError,
     RemoteError,
     TryLaterError,
     VerificationError,
@@ -103,6 +106,18 @@ def session(
     return made
 
 
+def address(variable: str, default: str) -> str:
+    """Return where a service is: what the environment says, or the service itself."""
+    url = (os.environ.get(variable) or default).rstrip("/")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise PreflightError(f"{variable} is {url!r}, expected an address like {default}")
+    return url
+
+
 def bounded(answer: requests.Response, limit: int) -> bytes:
     """Return the body of an answer; one that is too long is not read to its end."""
     body = bytearray()
@@ -142,7 +157,9 @@ def shown(text: object) -> str:
 def failure(what: str, error: requests.RequestException) -> RemoteError | TryLaterError:
     """Return the error for a request that got no answer; a wrong address gets none ever."""
     kind = RemoteError if isinstance(error, ValueError) else TryLaterError
-    return kind(f"{shown(what)}: {shown(error)}")
+    # requests wraps urllib3's errors, and those name the connection before what went wrong.
+    cause = getattr(error.args[0], "reason", error) if error.args else error
+    return kind(f"{shown(what)}: {shown(str(cause).partition('): ')[2] or cause)}")
 
 
 def check(answer: requests.Response) -> requests.Response:

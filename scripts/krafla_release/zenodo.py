@@ -14,12 +14,11 @@ import argparse
 import dataclasses
 import itertools
 import json
-import os
 import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from krafla_release import github, http, notes, preflight, versions
 from krafla_release.project import (
@@ -57,10 +56,7 @@ class Record:
 
 def api_url() -> str:
     """Return where to ask: ZENODO_API_URL, or Zenodo itself."""
-    url = os.environ.get("ZENODO_API_URL") or API_URL
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise PreflightError(f"ZENODO_API_URL is {url!r}, expected https://HOST/api")
-    return url.rstrip("/")
+    return http.address("ZENODO_API_URL", API_URL)
 
 
 def version_doi(version: Version, session: http.Session | None = None) -> str | None:

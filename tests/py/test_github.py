@@ -225,6 +225,7 @@ def test_the_environment_chooses_server_repository_and_token(
     [
         ("GITHUB_API_URL", "api.github.com"),
         ("GITHUB_API_URL", "file:///etc/passwd"),
+        ("GITHUB_API_URL", "http://[::1"),
         ("GITHUB_REPOSITORY", "krafla"),
         ("GITHUB_REPOSITORY", "a/b/c"),
         ("GITHUB_REPOSITORY", "a/../b"),
