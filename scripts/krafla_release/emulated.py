@@ -35,7 +35,8 @@ LANES = 2
 class Cpu:
     """A CPU model of the emulator and what it has, in the guard's spelling.
 
-    `newer` is how later versions of QEMU spell the model, and `only` the row that it is there for.
+    `newer` is how later versions of QEMU spell the model.  `only` is the row whose kernels it is
+    there for, with nothing for a launcher to choose; or LAUNCHER: for the launcher alone.
     """
 
     arch: str
@@ -51,6 +52,7 @@ def cpu(arch: str, model: str, features: str, newer: str = "", only: str = "") -
 
 
 ALL_OF_ARM = "asimd dotprod i8mm sve"
+LAUNCHER = "launcher"
 
 
 CPUS = (
@@ -61,10 +63,12 @@ CPUS = (
     cpu("x86_64", "Nehalem", "sse2 ssse3 sse4.1"),
     cpu("x86_64", "SandyBridge", "sse2 ssse3 sse4.1"),
     cpu("x86_64", "Haswell", "sse2 ssse3 sse4.1 avx2 fma f16c"),
+    cpu("x86_64", "max", "sse2 ssse3 sse4.1 avx2 fma f16c", only=LAUNCHER),
     cpu("aarch64", "cortex-a53", "asimd"),
     cpu("aarch64", "cortex-a76", "asimd dotprod"),
     cpu("aarch64", "neoverse-n1", "asimd dotprod"),
     cpu("aarch64", "a64fx", "asimd sve"),
+    cpu("aarch64", "max", ALL_OF_ARM, only=LAUNCHER),
     cpu("aarch64", "max,sve=off", "asimd dotprod i8mm"),
     *(
         cpu("aarch64", f"max,{vectors}", ALL_OF_ARM, only="sve")
@@ -124,6 +128,21 @@ def lacking(cpu: Cpu, isa: isas.Isa) -> str | None:
     return next((need for need in isa.needs if need not in cpu.features), None)
 
 
+def fastest(cpu: Cpu, rows: Sequence[isas.Isa]) -> isas.Isa:
+    """Return the first of the rows, fastest first, that the CPU can run: the launcher's choice."""
+    return next(isa for isa in rows if lacking(cpu, isa) is None)
+
+
+def launcher_cpus(arch: str) -> list[Cpu]:
+    """Return the CPUs on which a launcher has something to choose."""
+    return [known_here(row) for row in CPUS if row.arch == arch and row.only in ("", LAUNCHER)]
+
+
+def own_words(stderr: str) -> str:
+    """Return what a program said, without the emulator's warnings."""
+    return "".join(re.findall(r"^(?!qemu-).*\n", stderr, re.MULTILINE))
+
+
 def fitting(cpu: Cpu, isa: isas.Isa) -> Outcome:
     """Check the kernels of a build that the CPU can run."""
     start = time.monotonic()
@@ -148,7 +167,7 @@ def guard(cpu: Cpu, isa: isas.Isa) -> Outcome:
             done = call(cpu, build.build_dir(isa) / program, *args)
             want = f"error: CPU lacks {lacks} required by ISA={isa.name}\n"
             want = "" if [program, *args] == ["ml_run", "--probe"] else want
-            said = "".join(re.findall(r"^(?!qemu-).*\n", done.stderr, re.MULTILINE))
+            said = own_words(done.stderr)
             if (done.returncode, done.stdout, said) != (3, "", want):
                 wrong.append(f"{' '.join([program, *args])}: code {done.returncode}, {said!r}")
     return Outcome(cpu, isa, f"refuses, no {lacks}", "; ".join(wrong), time.monotonic() - start)
