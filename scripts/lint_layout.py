@@ -203,7 +203,7 @@ def check_contracts(root: Path) -> Iterator[str]:
     for archive in archives.load():
         contract = root / "packaging" / f"{archive.name}.contract"
         text = contract.read_text() if contract.is_file() else ""
-        got = set(re.findall(r"bin/ml_run-(\w+)$", text, re.MULTILINE))
+        got = set(re.findall(r"bin/ml_run-(\w+)(?:\.exe)?$", text, re.MULTILINE))
         want = {isa.name for isa in isas.load(archive.arch, built=True, ship=True)}
         if got != want:
             yield (

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu.h"
-
 enum {
     MAX_ID = (1 << 24) - 1,
     PROBE_FIRST = 10, /* no code of args_exit, of a shell or of a crash */
@@ -403,10 +401,8 @@ static int run(struct run *r)
 /* A launcher's one question: which of these lists of features is the first that this CPU has? */
 static int probe(char **lists)
 {
-    const uint32_t features = kr_cpu_detect();
-    size_t length;
     for (int code = PROBE_FIRST; *lists && code <= PROBE_LAST; code++, lists++)
-        if (!kr_cpu_missing(*lists, features, &length))
+        if (krafla_cpu_has(*lists))
             return code;
     return ARGS_CPU;
 }

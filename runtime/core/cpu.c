@@ -37,6 +37,12 @@ const char *kr_cpu_missing(const char *needs, uint32_t features, size_t *length)
     return NULL;
 }
 
+int32_t krafla_cpu_has(const char *features)
+{
+    size_t length;
+    return !kr_cpu_missing(features, kr_cpu_detect(), &length);
+}
+
 krafla_status krafla_cpu_check(krafla_error *err)
 {
     size_t length;

@@ -54,6 +54,9 @@ const char *krafla_isa(void);
 /* KRAFLA_E_CPU and the missing feature's name if this CPU or its operating
  * system cannot run this build.  Call it first: it is baseline code. */
 krafla_status krafla_cpu_check(krafla_error *err);
+/* 1 if this CPU and its operating system have all of these features, spelled as in isas.txt
+ * and separated by spaces, else 0: what another build needs. */
+int32_t krafla_cpu_has(const char *features);
 /* The thread count that suits this machine: the smallest of the CPUs this process may use,
  * the container's quota and the physical cores; 1 in a single-threaded build.  *reason, if
  * not NULL, is a borrowed constant sentence that says which of them decided. */

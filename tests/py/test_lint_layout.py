@@ -124,9 +124,11 @@ def test_lint_wants_a_licence_line_in_sources() -> None:
 def test_lint_compares_the_contracts_with_the_table(tmp_path: Path) -> None:
     (tmp_path / "packaging").mkdir()
     (tmp_path / "packaging/linux-x86_64.contract").write_text("0755 bin/ml_run-mmx\n")
-    x86, aarch64, _ = lint_layout.check_contracts(tmp_path)
+    (tmp_path / "packaging/windows-x86_64.contract").write_text("0755 bin/ml_run-mmx.exe\n")
+    x86, aarch64, _, windows = lint_layout.check_contracts(tmp_path)
     assert "builds mmx, isas.txt ships avx2" in x86
     assert "packaging/linux-aarch64.contract: builds none" in aarch64
+    assert "builds mmx, isas.txt ships avx2" in windows
 
 
 def test_lint_compares_the_user_guide_with_the_table(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_difference_names_the_member(
 
 @pytest.mark.parametrize(
     ("one", "other", "at"),
-    [(b"abc", b"abd", 2), (b"abc", b"ab", 2), (b"", b"x", 0), (b"xbc", b"abc", 0)],
+    [(b"abc", b"abx", 2), (b"abc", b"ab", 2), (b"", b"x", 0), (b"xbc", b"abc", 0)],
     ids=["last", "cut", "empty", "first"],
 )
 def test_difference_names_the_first_byte(tmp_path: Path, one: bytes, other: bytes, at: int) -> None:

@@ -74,6 +74,10 @@ static void this_build_runs_here(void)
 {
     krafla_error err = {0};
     EXPECT(krafla_cpu_check(&err) == KRAFLA_OK);
+    EXPECT(krafla_cpu_has(KR_ISA_NEEDS) == 1);
+    EXPECT(krafla_cpu_has("") == 1);
+    EXPECT(krafla_cpu_has("no-such-feature") == 0);
+    EXPECT(krafla_cpu_has(KR_ISA_NEEDS " no-such-feature") == 0);
     EXPECT(strlen(krafla_version()) >= 5);
     EXPECT(strlen(krafla_isa()) >= 3);
 }
