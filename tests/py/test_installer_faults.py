@@ -90,6 +90,11 @@ def only_a_longer_name(site: Site) -> None:
     path.write_text(path.read_text().replace(".tar.gz", ".tar.gz.old"))
 
 
+def control_codes(site: Site) -> None:
+    name = site.archive(NAMES[0]).name
+    (site.place / "SHA256SUMS").write_bytes(b"\x1b[31m\x07  " + name.encode() + b"\n")
+
+
 def page_in_its_place(site: Site) -> None:
     (site.place / "SHA256SUMS").write_text("<html>\nnot here\n</html>\n")
 
@@ -111,6 +116,7 @@ FAULTS: dict[str, tuple[Callable[[Site], object], str]] = {
     "no line": (no_line, "SHA256SUMS does not list krafla-1.2.3-linux-x86_64.tar.gz"),
     "line twice": (line_twice, "is damaged or not the published one"),
     "only a longer name": (only_a_longer_name, "SHA256SUMS does not list"),
+    "control codes": (control_codes, "SHA256SUMS does not list krafla-1.2.3-linux-x86_64.tar.gz"),
     "page in its place": (page_in_its_place, "SHA256SUMS does not list"),
     "no sums": (lambda site: (site.place / "SHA256SUMS").unlink(), "SHA256SUMS: "),
     "no archive": (lambda site: site.archive(NAMES[0]).unlink(), "cannot download http://"),
@@ -127,7 +133,9 @@ def test_a_faulty_release_is_refused_and_leaves_nothing(
     user = new_user(tmp_path, extra=(download, "sha256sum"))
     spoil, words = FAULTS[fault]
     spoil(site)
-    assert words in user.run(site, code=1).stderr
+    said = user.run(site, code=1).stderr
+    assert words in said
+    assert said.rstrip("\n").isprintable()
     assert user.files() == []
 
 
@@ -236,13 +244,15 @@ def test_a_directory_that_cannot_be_made_is_named(any_user: User, site: Site) ->
     assert "cannot make /proc/krafla/share/krafla: mkdir: " in done.stderr
 
 
-def mounted(user: User, options: str, site: Site) -> subprocess.CompletedProcess[str]:
-    """Run the script in a home of its own file system, seen by nobody else."""
+def mounted(
+    user: User, options: str, site: Site, below: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the script where a part of its home is a file system of its own, seen by nobody else."""
     mount = 'mount -t tmpfs -o "$1" none "$2" && shift 2 && exec "$@"'
     words = ["unshare", "--mount", "--map-root-user", "sh", "-c", mount, "sh", options]
     path = f"{user.tools}:{os.environ['PATH']}"
     done = subprocess.run(
-        [*words, str(user.home), *user.shell, str(site.script)],
+        [*words, str(user.home / below), *user.shell, str(site.script)],
         env=user.env(site) | {"PATH": path},
         capture_output=True,
         text=True,
@@ -272,6 +282,17 @@ def test_a_file_system_that_cannot_hold_it_is_an_error_of_one_line(
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert words in done.stderr
+
+
+def test_links_that_cannot_be_made_are_noticed_before_the_download(
+    any_user: User, site: Site
+) -> None:
+    any_user.bin.mkdir(parents=True)
+    done = mounted(any_user, "ro", site, ".local/bin")
+    assert done.stderr.startswith(f"error: cannot write to {any_user.bin}: ln: ")
+    assert done.stderr.count("\n") == 1
+    assert "downloading" not in done.stdout
+    assert any_user.files() == [".local", ".local/bin"]
 
 
 KILLER = """
