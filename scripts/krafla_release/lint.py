@@ -52,7 +52,7 @@ def check_python() -> None:
 
 def check_shell() -> None:
     """Check shell scripts with shellcheck, the launchers and install.sh as users get them."""
-    run("shellcheck", ".ci/run", *found("scripts/*.sh"))
+    run("shellcheck", ".ci/run", *found("scripts/*.sh", "packaging/deb/prerm"))
     with tempfile.TemporaryDirectory(prefix="krafla-lint-") as place:
         made = [installer.package(Path(place))]
         for archive in archives.load():
