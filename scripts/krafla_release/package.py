@@ -11,6 +11,7 @@ digest of packed files, which tells whether two hold the same, whatever compress
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from krafla_release.archives import PROGRAM, Archive, Member
 from krafla_release.project import (
     ROOT,
     ReleaseError,
+    VerificationError,
     exit_code,
     source_date_epoch,
     version,
@@ -55,7 +57,7 @@ def check_contract(archive: Archive, members: list[Member]) -> None:
     if want != got:
         lines = [f"  missing: {line}" for line in sorted(want - got)]
         lines += [f"  unexpected: {line}" for line in sorted(got - want)]
-        raise ReleaseError(
+        raise VerificationError(
             f"{archive.name} differs from packaging/{archive.name}.contract; "
             "if that is meant, run package with --update-contract\n" + "\n".join(lines)
         )
@@ -90,6 +92,18 @@ def package(archive: Archive, directory: Path = DIST) -> Path:
     print(f"  sha256  {hashlib.sha256(data).hexdigest()}")
     print(f"  content {digest(path)}")
     return path
+
+
+def check_packed(archive: Archive, directory: Path = DIST) -> str:
+    """Fail unless a packed file has the agreed members, read back; return its content digest."""
+    path, top = path_of(archive, directory), f"{file_name(archive)}/"
+    members = packed.read(path)
+    for member in members:
+        if not member.path.startswith(top):
+            raise VerificationError(f"{path}: {member.path} is not below {top}")
+    inside = [dataclasses.replace(each, path=each.path.removeprefix(top)) for each in members]
+    check_contract(archive, inside)
+    return archives.content_digest(members)
 
 
 def digest(path: Path) -> str:

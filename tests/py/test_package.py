@@ -21,7 +21,7 @@ import isas
 import mlb
 from krafla_release import archives, build, check, package, packed, project, quickstart
 from krafla_release.archives import Archive, Member
-from krafla_release.project import ReleaseError
+from krafla_release.project import ReleaseError, VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,6 +175,7 @@ def test_packing_writes_what_the_contract_says_and_its_digests(
     monkeypatch.setattr(build, "build_arch", lambda *_: [])
     monkeypatch.setattr(package, "members_of", nothing_built_of(archive))
     path = package.package(archive, tmp_path / "new")
+    assert package.check_packed(archive, tmp_path / "new") == package.digest(path)
     assert [path] == list((tmp_path / "new").iterdir())
     found = packed.read(path)
     top = f"krafla-{project.version()}-{name}/"
@@ -258,6 +259,23 @@ def test_archive_that_differs_from_its_contract_is_not_written(
     with pytest.raises(ReleaseError, match=r"differs from packaging/linux-x86_64\.contract"):
         package.package(archives.find("linux-x86_64"), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("top", "fault"),
+    [
+        ("krafla-{version}-linux-x86_64", "unexpected: 0755 more"),
+        ("krafla-{version}-linux-x86", "more is not below krafla-"),
+    ],
+    ids=["other members", "another directory"],
+)
+def test_packed_file_that_is_not_as_agreed_is_refused(tmp_path: Path, top: str, fault: str) -> None:
+    members = [Member("more", 0o755, b"")]
+    archive = archives.find("linux-x86_64")
+    data = packed.tar_gz(top.format(version=project.version()), members, EPOCH)
+    package.path_of(archive, tmp_path).write_bytes(data)
+    with pytest.raises(VerificationError, match=fault):
+        package.check_packed(archive, tmp_path)
 
 
 def test_programs_are_the_same_bytes_when_built_in_another_directory(tmp_path: Path) -> None:
