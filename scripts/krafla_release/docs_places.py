@@ -35,20 +35,18 @@ from krafla_release.project import ROOT, ReleaseError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The first whose pattern is found in a command decides; data in the order of narrowness.
+# The first whose pattern is found in a command decides.
+PROGRAMS = r"\bml_(run|bench|tok)\b|python3 tools/(convert|convert_tokenizer|perplexity)\."
 WHERE = (
+    ("checkout", r"build/[\w-]+/|^make "),
     ("downloads", r"install\.sh|SHA256SUMS|\.deb\b|\.whl\b"),
-    (
-        "archive",
-        r"\bml_(run|bench|tok)\b(?!/)|python3 tools/(convert|convert_tokenizer|perplexity)\.",
-    ),
+    ("archive", PROGRAMS),
     (
         "checkout",
-        r"^(make|cmake|nox|invoke|scripts/|\.venv/bin/(nox|invoke|pytest)|PYTHONPATH=scripts )",
+        r"^(cmake|nox|invoke|scripts/|\.venv/bin/(nox|invoke|pytest)|PYTHONPATH=scripts )",
     ),
     ("scratch", r""),
 )
-FROM_SOURCE = re.compile(r"build/[\w-]+/|^make ")
 STORIES = "stories42M.bin"
 CHECKPOINT = "SmolLM2-135M-Instruct"
 GGUF = ROOT / "models" / f"{quickstart.NAME}.gguf"
@@ -57,14 +55,12 @@ GGUF = ROOT / "models" / f"{quickstart.NAME}.gguf"
 LLAMA2C = (32, 64, 2, 4, 2, 64, 16)
 
 
-def of(text: str, language: str = "sh") -> str:
+def of(text: str, language: str = docs_pages.SHELL) -> str:
     """Return the name of the place for a command."""
     if language == docs_pages.PROGRAM:
         return "archive"
     if language == docs_pages.BATCH:
         return "windows"
-    if FROM_SOURCE.search(text):
-        return "checkout"
     return next(name for name, pattern in WHERE if re.search(pattern, text))
 
 

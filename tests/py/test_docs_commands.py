@@ -176,3 +176,20 @@ def test_the_table_refuses_a_command_that_is_listed_twice(tmp_path: Path) -> Non
     path.write_text('[[command]]\ntext = "a"\nbecause = "b"\n' * 2)
     with pytest.raises(ReleaseError, match="'a' is listed twice"):
         docs_commands.table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("make ISA=avx2 build/avx2/ml_bench && build/avx2/ml_bench --kernels", "checkout"),
+        (".venv/bin/nox -l", "checkout"),
+        ("printf 'a' | ./ml_tok tokenizer.mlt", "archive"),
+        ("python3 tools/convert.py --help", "archive"),
+        ("python3 tools/gen_random.py --out random.mlb", "scratch"),
+        ("sha256sum -c SHA256SUMS", "downloads"),
+        ("curl -fsSL {address}/install.sh | sh && .local/bin/ml_run --version", "downloads"),
+    ],
+)
+def test_a_command_is_executed_where_its_reader_is(text: str, place: str) -> None:
+    assert docs_places.of(text) == place
+    assert docs_places.of(text, docs_pages.BATCH) == "windows"
