@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from krafla_release.archives import Archive
 
 LEVEL = 9  # of deflate
+ZIPS = {".zip", ".whl"}  # by name, as users' programs choose: a file can be of two forms
 UNIX = 3  # the system that made a .zip, whose modes then count
 FIRST_ZIP_TIME = 315_532_800  # 1980-01-01: a .zip has no earlier one, and counts in 2 seconds
 MOST_MEMBERS = 4096
@@ -91,7 +92,7 @@ def read(path: Path) -> list[Member]:
     """Return the files of a .tar.gz or .zip in its order; whatever we do not write is refused."""
     found: dict[str, Member] = {}
     try:
-        for member in zip_members(path) if zipfile.is_zipfile(path) else tar_members(path):
+        for member in zip_members(path) if path.suffix in ZIPS else tar_members(path):
             if fault := fault_of(member) or ("it is there twice" if member.path in found else ""):
                 raise VerificationError(f"{path}: {member.path[:MOST_NAME]!r}: {fault}")
             if len(found) == MOST_MEMBERS:

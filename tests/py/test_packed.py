@@ -52,6 +52,11 @@ def write(path: Path, data: bytes) -> Path:
     return path
 
 
+def put(place: Path, data: bytes) -> Path:
+    """Write a file under the name that its form has."""
+    return write(place / ("a.tar.gz" if data.startswith(b"\x1f\x8b") else "a.zip"), data)
+
+
 @pytest.mark.parametrize("writer", WRITERS)
 def test_archive_does_not_depend_on_order_time_zone_umask_or_clock(
     monkeypatch: pytest.MonkeyPatch, writer: Callable[..., bytes]
@@ -125,7 +130,7 @@ def test_each_system_gets_what_it_unpacks_without_help() -> None:
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_what_was_packed_is_read_back(tmp_path: Path, writer: Callable[..., bytes]) -> None:
-    path = write(tmp_path / "a", writer("krafla-1", MEMBERS, EPOCH))
+    path = put(tmp_path, writer("krafla-1", MEMBERS, EPOCH))
     assert packed.read(path) == packed.below("krafla-1", MEMBERS)
 
 
@@ -215,7 +220,7 @@ NAMES_REFUSED = [
 def test_member_with_a_bad_name_is_refused(tmp_path: Path, name: str, form: str) -> None:
     data = tar_of(tar_entry(name)) if form == "tar" else zip_of(name)
     with pytest.raises(VerificationError, match="the name ") as caught:
-        packed.read(write(tmp_path / "a", data))
+        packed.read(put(tmp_path, data))
     assert str(caught.value).isprintable()
 
 
@@ -226,7 +231,7 @@ def test_member_with_a_bad_name_is_refused(tmp_path: Path, name: str, form: str)
 )
 def test_tar_member_that_is_no_file_is_refused(tmp_path: Path, kind: bytes) -> None:
     with pytest.raises(VerificationError, match="'a' is no regular file"):
-        packed.read(write(tmp_path / "a", tar_of(tar_entry("a", kind))))
+        packed.read(put(tmp_path, tar_of(tar_entry("a", kind))))
 
 
 @pytest.mark.parametrize(
@@ -236,21 +241,21 @@ def test_tar_member_that_is_no_file_is_refused(tmp_path: Path, kind: bytes) -> N
 )
 def test_zip_member_that_is_no_file_is_refused(tmp_path: Path, mode: int, system: int) -> None:
     with pytest.raises(VerificationError, match="'a' is no regular file"):
-        packed.read(write(tmp_path / "a", zip_of("a", mode=mode, system=system)))
+        packed.read(put(tmp_path, zip_of("a", mode=mode, system=system)))
 
 
 @pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1777])
 def test_member_with_a_mode_that_gives_rights_is_refused(tmp_path: Path, mode: int) -> None:
     for data in (tar_of(tar_entry("a", mode=mode)), zip_of("a", mode=stat.S_IFREG | mode)):
         with pytest.raises(VerificationError, match=f"'a': mode {mode:04o}"):
-            packed.read(write(tmp_path / "a", data))
+            packed.read(put(tmp_path, data))
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_member_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     for data in (tar_of(tar_entry("a"), tar_entry("a")), zip_of("a", "a")):
         with pytest.raises(VerificationError, match="'a': it is there twice"):
-            packed.read(write(tmp_path / "a", data))
+            packed.read(put(tmp_path, data))
 
 
 def test_more_members_than_any_archive_has_are_refused(
@@ -259,7 +264,7 @@ def test_more_members_than_any_archive_has_are_refused(
     monkeypatch.setattr(packed, "MOST_MEMBERS", 2)
     for data in (tar_of(*map(tar_entry, "abc")), zip_of(*"abc")):
         with pytest.raises(VerificationError, match="more than 2 members"):
-            packed.read(write(tmp_path / "a", data))
+            packed.read(put(tmp_path, data))
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -267,7 +272,7 @@ def test_bomb_is_refused_without_unpacking_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: Callable[..., bytes]
 ) -> None:
     bomb = [Member("a", 0o644, bytes(600)), Member("b", 0o644, bytes(10_000_000))]
-    path = write(tmp_path / "a", writer("krafla-1", bomb, EPOCH))
+    path = put(tmp_path, writer("krafla-1", bomb, EPOCH))
     monkeypatch.setattr(packed, "MOST_BYTES", 2000)
     with pytest.raises(VerificationError, match="more than 2000 bytes unpacked"):
         packed.read(path)
@@ -278,14 +283,24 @@ def test_bomb_is_refused_without_unpacking_it(
     [b"", b"PK\x03\x04", b"\x1f\x8b\x08", b"not packed at all", gzip.compress(b"no tar", mtime=0)],
     ids=["empty", "head of a zip", "head of a gzip", "text", "no tar in a gzip"],
 )
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
 def test_file_that_is_no_archive_is_one_line(
-    tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, name: str, data: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(tmp_path / "a", data)
+    path = write(tmp_path / name, data)
     assert package.main(["--digest", str(path)]) == VerificationError.code
     error = capsys.readouterr().err
     assert error.startswith(f"error: {path}: ")
     assert error.count("\n") == 1
+
+
+def test_file_of_two_forms_is_read_as_the_one_that_its_name_says(tmp_path: Path) -> None:
+    """What is looked at must be what a user's tar or unzip unpacks."""
+    both = packed.tar_gz("tar", MEMBERS, EPOCH) + packed.zipped("zip", MEMBERS, EPOCH)
+    with pytest.raises(VerificationError):  # what follows the gzip stream is no gzip
+        packed.read(write(tmp_path / "a.tar.gz", both))
+    found = packed.read(write(tmp_path / "a.zip", both))
+    assert {member.path.split("/")[0] for member in found} == {"zip"}
 
 
 def test_file_that_is_not_there_is_one_line(
@@ -300,7 +315,7 @@ def test_encrypted_zip_is_refused(tmp_path: Path) -> None:
     data[6] |= 1  # flag of the member's own header
     data[data.index(b"PK\x01\x02") + 8] |= 1  # and of the list's
     with pytest.raises(VerificationError, match="encrypted"):
-        packed.read(write(tmp_path / "a", bytes(data)))
+        packed.read(put(tmp_path, bytes(data)))
 
 
 def test_damaged_content_is_refused(tmp_path: Path) -> None:
@@ -308,7 +323,7 @@ def test_damaged_content_is_refused(tmp_path: Path) -> None:
     data[14] ^= 1  # the CRC-32
     data[data.index(b"PK\x01\x02") + 16] ^= 1
     with pytest.raises(VerificationError, match="Bad CRC-32"):
-        packed.read(write(tmp_path / "a", bytes(data)))
+        packed.read(put(tmp_path, bytes(data)))
 
 
 @pytest.mark.parametrize("form", ["tar", "zip"])
@@ -330,7 +345,7 @@ def test_no_damaged_archive_hangs_or_raises_anything_else(tmp_path: Path, form: 
             with_checksums(data)
         damaged = gzip.compress(bytes(data), 0) if form == "tar" else bytes(data)
         try:
-            packed.read(write(tmp_path / "a", damaged))
+            packed.read(put(tmp_path, damaged))
         except VerificationError:
             refused += 1
     assert refused > MUTATIONS // 10  # most bytes of a tar header count for nothing
