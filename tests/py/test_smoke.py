@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import isas
-from krafla_release import archives, build, smoke
-from krafla_release.project import ReleaseError
+from krafla_release import archives, build, emulated, package, packed, project, smoke, testing, wine
+from krafla_release.archives import Member
+from krafla_release.project import ReleaseError, VerificationError
 
 
 def release_of(home: Path, fitting: set[str]) -> smoke.Release:
@@ -62,3 +65,195 @@ def test_a_level_without_a_stand_in_is_listed_as_not_run(
     monkeypatch.setattr(smoke, "vnnirun", lambda level: ["vnnirun", level])
     smoke.smoke_levels(release_of(tmp_path, set()))
     assert capsys.readouterr().out.startswith("not run: smoke of avxvnni: ")
+
+
+# ---- the table of launchers --------------------------------------------------------------------
+
+OLD = next(cpu for cpu in emulated.CPUS if cpu.model == "Penryn")
+
+
+def test_launchers_are_asked_on_every_cpu_that_users_were_promised() -> None:
+    asked = {cpu.model for cpu in emulated.CPUS if cpu.only in ("", emulated.LAUNCHER)}
+    x86 = {"qemu64", "Opteron_G1", "core2duo", "Penryn", "Nehalem", "SandyBridge", "Haswell"}
+    arm64 = {"cortex-a53", "cortex-a76", "neoverse-n1", "a64fx", "max", "max,sve=off"}
+    assert x86 | arm64 | {"cortex-a7", "cortex-a9", "cortex-a9,neon=off"} == asked
+
+
+@pytest.mark.parametrize("arch", isas.CROSS)
+def test_every_build_of_an_archive_is_started_on_some_cpu_or_has_a_stand_in(arch: str) -> None:
+    """On x86 the two that no emulator runs: one by vnnirun, one only where the CPU has it."""
+    rows = isas.load(arch, built=True, ship=True)
+    cpus = [cpu for cpu in emulated.CPUS if cpu.arch == arch]
+    started = {emulated.fastest(cpu, rows).name for cpu in cpus}
+    assert started == {isa.name for isa in rows if isa.cpu not in (None, testing.VNNIRUN)}
+
+
+def answers_of(started: str, refusal: str) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return what stands for Release.call: the launcher's choice, and what a forced build says."""
+
+    def call(
+        _: smoke.Release, *_words: object, code: int = 0, env: dict[str, str], **_more: object
+    ) -> subprocess.CompletedProcess[str]:
+        said = refusal.format(isa=env["KRAFLA_ISA"]) if code else f"isa: {started}"
+        return subprocess.CompletedProcess([], code, "1 2", said)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("started", "lacks", "wrong"),
+    [
+        ("sse41", None, ""),
+        ("sse2", None, "the launcher's choice on Penryn: sse2 ran, want sse41"),
+        ("avx2", None, "the launcher's choice on Penryn: avx2 ran, want sse41"),
+        ("sse41", "fma", "is for a CPU with"),
+    ],
+    ids=["right", "too slow a build", "too new a build", "another feature named"],
+)
+def test_a_cpu_wants_its_fastest_build_and_the_name_of_what_it_lacks(
+    started: str, lacks: str | None, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs = {isa.name: emulated.lacking(OLD, isa) for isa in isas.load("x86_64")}
+
+    class Said(str):
+        """A refusal that names what the build needs first, or always the same feature."""
+
+        __slots__ = ()
+
+        def format(self, *_: object, **fields: object) -> str:
+            isa = str(fields["isa"])
+            return f"error: CPU lacks {lacks or needs[isa]} required by ISA={isa}\n"
+
+    monkeypatch.setattr(smoke.Release, "call", answers_of(started, Said()))
+    release = release_of(tmp_path, set())
+    if wrong:
+        with pytest.raises(VerificationError, match=wrong):
+            smoke.smoke_cpu(release, OLD)
+    else:
+        isa, tokens = smoke.smoke_cpu(release, OLD)
+        assert (isa.name, tokens) == ("sse41", "1 2")
+
+
+def test_the_table_says_what_was_started_and_what_refused(tmp_path: Path) -> None:
+    release = release_of(tmp_path, set())
+    rows = {isa.name: isa for isa in release.rows}
+    line = smoke.row_of_table(release, OLD, rows["sse41"], "1 2")
+    assert line.split() == [
+        *("Penryn", "sse41", "f71998fe", "as", "all", "unfused", "refuses"),
+        *("avx512vnni", "(avx512-vnni),", "avxvnni", "(avx-vnni),", "avx2", "(avx2)"),
+    ]
+
+
+# ---- an unpacked archive -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["linux-x86_64", "windows-x86_64"])
+def test_archive_is_unpacked_with_its_modes(name: str, tmp_path: Path) -> None:
+    archive = archives.find(name)
+    members = [Member("ml_run", 0o755, b"a"), Member("docs/a.md", 0o644, b"b")]
+    data = packed.pack(archive, package.file_name(archive), members, 1_700_000_000)
+    package.path_of(archive, tmp_path).write_bytes(data)
+    home = smoke.unpack(archive, tmp_path / "out (é)", tmp_path)
+    found = {
+        path.relative_to(home).as_posix(): (path.stat().st_mode & 0o777, path.read_bytes())
+        for path in home.rglob("*")
+        if path.is_file()
+    }
+    assert found == {"ml_run": (0o755, b"a"), "docs/a.md": (0o644, b"b")}
+
+
+def test_archive_that_is_not_there_is_named_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match=r"\.zip is not there: invoke package --archive windows"):
+        smoke.unpack(archives.find("windows-x86_64"), tmp_path / "out", tmp_path)
+
+
+def script(home: Path, text: str) -> None:
+    (home / "ml_run").write_text(f"#!/bin/sh\n{text}\n")
+    (home / "ml_run").chmod(0o755)
+
+
+def test_what_the_user_has_chosen_does_not_choose_for_the_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRAFLA_ISA", "scalar")
+    monkeypatch.setenv("ISA_LM_ISA", "scalar")
+    release = release_of(tmp_path, set())
+    script(tmp_path, 'echo "${KRAFLA_ISA-none} ${ISA_LM_ISA-none}"')
+    assert release.call("ml_run").stdout == "none none\n"
+    assert release.call("ml_run", env={"KRAFLA_ISA": "sse2"}).stdout == "sse2 none\n"
+
+
+def test_another_exit_code_than_wanted_is_an_error_with_the_programs_words(tmp_path: Path) -> None:
+    release = release_of(tmp_path, set())
+    script(tmp_path, 'echo "qemu-x86_64: warning" >&2; echo "error: why" >&2; exit 1')
+    assert release.call("ml_run", code=1).stderr == "error: why\n"
+    with pytest.raises(VerificationError, match="ended with code 1, want 3: error: why"):
+        release.call("ml_run", code=3)
+
+
+def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke, "SECONDS", 0.2)
+    release = release_of(tmp_path, set())
+    script(tmp_path, "exec sleep 60")
+    with pytest.raises(VerificationError, match=r"not done after 0\.2 s: \./ml_run --version"):
+        release.call("ml_run", "--version")
+
+
+def test_bytes_that_are_no_text_are_compared_as_they_are(tmp_path: Path) -> None:
+    release = release_of(tmp_path, set())
+    script(tmp_path, "printf 'a\\377'")
+    assert release.call("ml_run").stdout.encode(errors="surrogateescape") == b"a\xff"
+
+
+def test_tokenizer_that_loses_a_character_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(_: smoke.Release, program: str, *words: str, **_more: object) -> object:
+        version = f"{program} {project.version()}, isa: sse2\n"
+        out = {"--version": version, "--help": f"{program} - helps", "--decode": "Gr\ufffde"}
+        return subprocess.CompletedProcess([], 0, out.get(str(words[-1]), "1"), "")
+
+    monkeypatch.setattr(smoke.Release, "call", call)
+    release = release_of(tmp_path, set())
+    with pytest.raises(VerificationError, match="came back as"):
+        release.run_every_program(release.rows[-1], {})
+    with pytest.raises(VerificationError, match="ml_run --version: got"):
+        release.run_every_program(release.rows[0], {})
+
+
+# ---- Wine --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Put the prefix elsewhere, and return the commands that would have been run for it."""
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(wine, "PREFIX", tmp_path / "wine")
+    monkeypatch.setattr(wine, "run_quietly", lambda *words: ran.append(words))
+    place = tmp_path / "wine" / "users" / "Ünal" / "My Models (x)"
+    monkeypatch.setattr(smoke, "WINDOWS_PLACE", place)
+    return ran
+
+
+def test_nothing_is_left_of_wine_when_a_user_interrupts(
+    tmp_path: Path, prefix: list[tuple[str, ...]]
+) -> None:
+    with pytest.raises(KeyboardInterrupt), wine.prefix(), smoke.windows_place() as place:  # noqa: PT012
+        (place / "model").touch()
+        raise KeyboardInterrupt
+    assert prefix == [("wineboot", "--init"), ("wineserver", "--kill")]
+    assert list((tmp_path / "wine" / "users").iterdir()) == []
+
+
+def test_windows_names_of_files_are_those_of_the_drive_or_of_the_whole_disk() -> None:
+    home = wine.DRIVE_C / "users" / "Ünal" / "My Models (x)"
+    assert wine.windows_path(home) == "C:\\users\\Ünal\\My Models (x)"
+    assert wine.windows_path(Path("/tmp/a b")) == "Z:\\tmp\\a b"  # noqa: S108
+
+
+def test_archive_for_windows_is_listed_as_not_run_without_wine(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(wine, "missing", lambda: "wine not installed")
+    smoke.smoke_windows(archives.find("windows-x86_64"), Path("nowhere"))
+    assert capsys.readouterr().out == "not run: smoke of windows-x86_64: wine not installed\n"
