@@ -135,7 +135,7 @@ def zip_members(path: Path) -> Iterator[Member]:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             mode = info.external_attr >> 16
-            if info.create_system != UNIX or not stat.S_ISREG(mode):
+            if info.create_system != UNIX or stat.S_IFMT(mode) not in {0, stat.S_IFREG}:
                 raise VerificationError(f"{path}: {info.filename[:MOST_NAME]!r} is no regular file")
             with archive.open(info) as content:
                 data = content.read(left + 1)

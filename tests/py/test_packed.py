@@ -236,12 +236,18 @@ def test_tar_member_that_is_no_file_is_refused(tmp_path: Path, kind: bytes) -> N
 
 @pytest.mark.parametrize(
     ("mode", "system"),
-    [(stat.S_IFLNK | 0o777, 3), (stat.S_IFDIR | 0o755, 3), (0o644, 3), (stat.S_IFREG | 0o644, 0)],
-    ids=["symbolic link", "directory", "nothing said", "made by DOS"],
+    [(stat.S_IFLNK | 0o777, 3), (stat.S_IFDIR | 0o755, 3), (stat.S_IFREG | 0o644, 0)],
+    ids=["symbolic link", "directory", "made by DOS"],
 )
 def test_zip_member_that_is_no_file_is_refused(tmp_path: Path, mode: int, system: int) -> None:
     with pytest.raises(VerificationError, match="'a' is no regular file"):
         packed.read(put(tmp_path, zip_of("a", mode=mode, system=system)))
+
+
+def test_zip_member_of_no_kind_is_a_file(tmp_path: Path) -> None:
+    """So does hatchling write the metadata of a wheel."""
+    (member,) = packed.read(put(tmp_path, zip_of("a", mode=0o644)))
+    assert member == Member("a", 0o644, b"")
 
 
 @pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1777])
