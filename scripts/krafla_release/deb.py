@@ -39,7 +39,7 @@ from krafla_release.project import (
     source_date_epoch,
     version,
 )
-from krafla_release.smoke import TOKENS, make_files
+from krafla_release.smoke import CPU_VARIABLE, Release, answers, make_files, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,9 +52,6 @@ MANUAL = PurePosixPath("usr/share/man/man1")
 OVERRIDES = PurePosixPath("usr/share/lintian/overrides/krafla")
 OLD_VERSION = "0.0.1"  # what smoke() upgrades from
 SYSTEM_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"  # dpkg wants ldconfig there
-WRAPPER = """#!/bin/sh
-exec {emulator} -cpu {cpu} "${{0%/*}}/../emulated/${{0##*/}}" "$@"
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -353,35 +350,23 @@ def older(path: Path, place: Path) -> Path:
 
 
 def smoke_programs(archive: Archive, path: Path, place: Path) -> None:
-    """Run a random model by the links in usr/bin, emulated if it has to be."""
+    """Run every program by its link in usr/bin with a random model, emulated if it has to be."""
     root = place / "root"
     run("dpkg-deb", "--extract", path, root)
-    isa = isas.load(archive.arch, built=True, ship=True)[-1]
-    if build.cross(isa):
+    links = Release(archive, root / "usr/bin", *make_files(place), answers())
+    env = {}
+    if archive.arch != build.host_arch():
         emulator = isas.EMULATORS[archive.arch]
         if not shutil.which(emulator):
             testing.not_run(f"programs of {path.name}", f"{emulator} not installed")
             return
-        emulate(root / PROGRAMS, WRAPPER.format(emulator=emulator, cpu=isa.cpu or "max"))
-    model, _ = make_files(place)
-    generate: list[str | Path] = [model, "--tokens", TOKENS, "-n", "16"]
-    for program in archives.programs():
-        args = generate if program == "ml_run" else ["--version"]
-        words = [root / "usr/bin" / program, *args]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise VerificationError(f"{program} ended with {done.returncode}: {done.stderr}")
+        wrap(dataclasses.replace(links, home=root / PROGRAMS), emulator)
+        env = {CPU_VARIABLE: links.rows[-1].cpu or "max"}
+    ran, tokens = links.generate(env)
+    isa = next(row for row in links.rows if row.name == ran)
+    links.expect_answer(isa, tokens)
+    links.run_every_program(isa, env)
     print(f"  the programs of {path.name} run by their links")
-
-
-def emulate(programs: Path, wrapper: str) -> None:
-    """Put a wrapper in the place of every build: the emulator does not follow exec."""
-    (programs / "bin").rename(programs / "emulated")
-    (programs / "bin").mkdir()
-    for real in (programs / "emulated").iterdir():
-        stand_in = programs / "bin" / real.name
-        stand_in.write_text(wrapper)
-        stand_in.chmod(PROGRAM)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -36,7 +36,7 @@ from krafla_release.project import (
     version,
     write_atomically,
 )
-from krafla_release.smoke import TOKENS, make_files
+from krafla_release.smoke import Release, answers, make_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -134,13 +134,11 @@ class User:
             raise VerificationError(f"{FILE_NAME} ended with code {done.returncode}: {said}")
         return said
 
-    def run(self, program: str, *args: str | Path) -> str:
-        """Run an installed program by the link to it."""
-        words = [self.home / ".local/bin" / program, *args]
+    def version(self) -> str:
+        """Return what an installed program says of itself, by the link to it."""
+        words = [str(self.home / ".local/bin/ml_run"), "--version"]
         done = subprocess.run(words, env=self.env, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise VerificationError(f"{program} ended with code {done.returncode}: {done.stderr}")
-        return done.stdout
+        return done.stdout.partition(",")[0]
 
 
 def expect(what: str, want: object, got: object) -> None:
@@ -150,17 +148,20 @@ def expect(what: str, want: object, got: object) -> None:
     print(f"  {what}: {got}")
 
 
-def smoke_shell(user: User, old: str, new: str, model: Path) -> None:
-    """Install an old release, upgrade to the new one, run a model, uninstall."""
+def smoke_shell(user: User, archive: Archive, old: str, new: str, files: tuple[Path, Path]) -> None:
+    """Install an old release, upgrade to the new one, run every program, uninstall."""
     user.home.mkdir()
     user.pipe(old)
-    expect("installed", f"ml_run {OLD_VERSION}, isa: none\n", user.run("ml_run", "--version"))
+    expect("installed", f"ml_run {OLD_VERSION}", user.version())
     user.pipe(new)
-    expect("upgraded", f"ml_run {version()}", user.run("ml_run", "--version").split(",")[0])
+    expect("upgraded", f"ml_run {version()}", user.version())
     versions = user.home / ".local/share/krafla"
     expect("kept", [version()], sorted(path.name for path in versions.glob("[0-9]*")))
-    tokens = user.run("ml_run", model, "--tokens", TOKENS, "-n", "16").split()
-    expect("a random model goes on after", TOKENS, ",".join(tokens[: len(TOKENS.split(","))]))
+    installed = Release(archive, user.home / ".local/bin", *files, answers())
+    ran, tokens = installed.generate()
+    isa = next(row for row in installed.rows if row.name == ran)
+    installed.expect_answer(isa, tokens)
+    installed.run_every_program(isa, {})
     expect("run twice", "installed already", user.pipe(new).partition(" is ")[2].partition(":")[0])
     user.pipe(new, "--uninstall")
     expect("left after --uninstall", [], sorted(path.name for path in user.home.iterdir()))
@@ -186,7 +187,7 @@ def smoke(directory: Path = DIST) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="krafla install (é ü) ") as temporary:
         place = Path(temporary)
-        model, _ = make_files(place)
+        files = make_files(place)
         publish(place / "old", OLD_VERSION, [old_archive(archive, place)])
         publish(place / "new", version(), [path])
         with serve(place) as url:
@@ -195,7 +196,7 @@ def smoke(directory: Path = DIST) -> None:
                     testing.not_run(f"smoke of {FILE_NAME} by {shell[0]}", "not installed")
                     continue
                 user = User(place / f"home of {shell[0]} (ü)", shell)
-                smoke_shell(user, f"{url}/old", f"{url}/new", model)
+                smoke_shell(user, archive, f"{url}/old", f"{url}/new", files)
     print(f"smoke: {FILE_NAME} passed")
 
 
