@@ -497,7 +497,8 @@ def main(argv: Sequence[str] | None = None, pause: float = 1.0) -> int:
         except OSError as error:
             raise ReleaseError(f"{error.filename or 'a file'}: {error.strerror}") from error
         except KeyboardInterrupt:
-            print("\nthe same command with --resume goes on from here", flush=True)
+            how = "" if args.dry_run else " with --resume"
+            print(f"\nthe same command{how} goes on from here", flush=True)
             raise
 
     return exit_code(work) or code
