@@ -105,6 +105,15 @@ def test_a_502_that_leaves_an_empty_asset_behind_is_mended(line: Rig, want: list
     assert not problems(line, want)
 
 
+def test_an_asset_that_is_shown_late_is_not_stored_twice(line: Rig, want: list[Any]) -> None:
+    line.github.lags = 2
+    done = line.release()
+    assert done.code == 0, done.output
+    assert f"{FILES[0]}: there is an asset of this name already" in done.output
+    assert line.state() == want
+    assert len(line.github.uploads) == len(set(line.github.uploads)) == 5
+
+
 def test_a_page_in_place_of_a_file_ends_the_release_as_a_draft(line: Rig) -> None:
     line.github.faults.append(Fault("GET", f"{STORAGE}/.*", status=200, body=b"<html>"))
     assert line.release().code == 4
