@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 TABLE = ROOT / "tests" / "docs" / "commands.toml"
 TIMEOUT = 1800  # seconds that one command may take
 SLOWEST = 5  # durations that the summary names
+TYPED = "typed.cmd"  # what a reader types into the Command Prompt
 SHOWN = 12  # lines of a failed command's output that an error shows
 SESSION = re.compile(r"(?:\.venv/bin/)?nox -s ([\w -]+?)(?: -- (.*))?")
 TASK = re.compile(r"(?:\.venv/bin/)?invoke ([a-z][a-z-]*)( .*)?")
@@ -139,7 +140,8 @@ def start(text: str, command: Command, places: Places) -> subprocess.CompletedPr
     print(f"+ {command.place if language == PROGRAM else text}   [{place}]", flush=True)
     if language == BATCH:
         with wine.prefix():
-            return wine.call("cmd", "/c", text, cwd=directory)
+            (directory / TYPED).write_text(f"@echo off\n{text}\n", newline="\r\n")
+            return wine.call("cmd", "/c", TYPED, cwd=directory)
     if "{address}" in text:
         text = text.replace("{address}", places.address)
     return subprocess.run(

@@ -144,9 +144,8 @@ def in_blocks(page: str, text: str) -> Iterator[Command]:
         shown = below.text if below and follows else None
         if block.language == PROGRAM:
             yield Command(page, block.line, block.text, PROGRAM, shown)
-        elif block.language == BATCH:  # lines that belong together: a variable, and what it is for
-            joined = " & ".join(line.strip() for line in block.text.splitlines())
-            yield Command(page, block.line, joined, BATCH, shown)
+        elif block.language == BATCH:  # as a whole: a variable, and what it is set for
+            yield Command(page, block.line, block.text, BATCH, shown)
         elif block.language == SHELL:
             commands = list(lines_of(block))
             for number, command in commands:
