@@ -15,7 +15,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from krafla_release import build
-from krafla_release.project import ROOT, ReleaseError
+from krafla_release.project import ROOT, VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,8 @@ ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",  # else Wine has no characters for names that are not English
 }
 SECONDS = 120  # after which a program hangs
+STARTS = 3
+UNKNOWN = 9009 & 0xFF  # cmd's code for a program that it does not know, as Wine passes it on
 
 
 def missing() -> str | None:
@@ -73,7 +75,27 @@ def call(
     text: bytes = b"",
     cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a Windows program.
+    """Run a Windows program, once more if Wine could not start it."""
+    for _ in range(STARTS - 1):
+        done = start(*words, env=env, text=text, cwd=cwd)
+        if not is_not_started(done):
+            return done
+    return start(*words, env=env, text=text, cwd=cwd)
+
+
+def is_not_started(done: subprocess.CompletedProcess[bytes]) -> bool:
+    """Return whether cmd found no program, or one ended without a word, as none of ours does.
+
+    Seen with Wine 8 on a busy machine, twice in 1200 calls, for programs that were there.
+    """
+    unknown = done.returncode == UNKNOWN and done.stderr.startswith(b"Can't recognize ")
+    return not done.stdout and (unknown or (done.returncode == 1 and not done.stderr))
+
+
+def start(
+    *words: str | Path, env: dict[str, str] | None, text: bytes, cwd: Path | None
+) -> subprocess.CompletedProcess[bytes]:
+    """Start a Windows program and wait for its end.
 
     It writes to files: a pipe would be held open by what Wine starts beside it and leaves running.
     """
@@ -90,7 +112,7 @@ def call(
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise ReleaseError(f"{words[0]} by wine: not done after {SECONDS} s") from None
+            raise VerificationError(f"{words[0]} by wine: not done after {SECONDS} s") from None
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(done.args, done.returncode, out.read(), err.read())

@@ -251,6 +251,36 @@ def test_windows_names_of_files_are_those_of_the_drive_or_of_the_whole_disk() ->
     assert wine.windows_path(Path("/tmp/a b")) == "Z:\\tmp\\a b"  # noqa: S108
 
 
+NOT_FOUND = (49, b"", b"Can't recognize 'x' as an internal or external command")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "want"),
+    [
+        ([NOT_FOUND, (0, b"out", b"")], (0, b"out", b"")),
+        ([(1, b"", b""), (1, b"", b"error: why")], (1, b"", b"error: why")),
+        ([NOT_FOUND] * 3, NOT_FOUND),
+        ([(3, b"", b"")], (3, b"", b"")),
+        ([(49, b"out", NOT_FOUND[2])], (49, b"out", NOT_FOUND[2])),
+        ([(49, b"", b"error: why")], (49, b"", b"error: why")),
+    ],
+    ids=["started late", "said nothing", "is not there", "answers", "has run", "own code"],
+)
+def test_what_wine_has_not_started_is_started_again_and_nothing_else(
+    outcomes: list[tuple[int, bytes, bytes]],
+    want: tuple[int, bytes, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = list(outcomes)
+
+    def start(*words: str, **_: object) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.CompletedProcess(words, *left.pop(0))
+
+    monkeypatch.setattr(wine, "start", start)
+    done = wine.call("cmd")
+    assert ((done.returncode, done.stdout, done.stderr), left) == (want, [])
+
+
 def test_archive_for_windows_is_listed_as_not_run_without_wine(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
