@@ -3,7 +3,7 @@
 
     PYTHONPATH=scripts .venv/bin/python -m krafla_release.release --version 0.1.0 --dry-run
 
-names every fault at once: of the sources, of this machine, and of what GitHub has already.
+names all faults of the sources and of this machine at once, then those of what GitHub has already.
 """
 
 from __future__ import annotations

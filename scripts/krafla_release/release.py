@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from krafla_release.github import Asset, Client, Release
-    from krafla_release.journal import Journal
+    from krafla_release.journal import Entry, Journal
     from krafla_release.versions import Version
 
 NOTES = "notes.md"
@@ -103,10 +103,15 @@ class LocalStep:
 # ---- on this machine ----------------------------------------------------------------------------
 
 
+def looked_up(line: Line, step: LocalStep, before: str) -> tuple[str, Entry | None]:
+    """Return the digest of a step's inputs, and its entry if it need not be done again."""
+    inputs = journals.digest_of(step.name, line.commit, before)
+    return inputs, line.journal.done(step.name, line.commit, inputs)
+
+
 def work_locally(line: Line, step: LocalStep) -> None:
     """Do a step unless it was done already."""
-    inputs = journals.digest_of(step.name, line.commit, line.inputs)
-    entry = line.journal.done(step.name, line.commit, inputs)
+    inputs, entry = looked_up(line, step, line.inputs)
     if entry:
         print(f"  done before; {len(entry.outputs)} files are still as it made them")
     else:
@@ -120,8 +125,7 @@ def all_made(line: Line, tools: dict[str, str]) -> bool:
     """Return whether every step on a machine was done already, with these versions of tools."""
     before = journals.digest_of(tools)
     for step in local_steps(line.version):
-        inputs = journals.digest_of(step.name, line.commit, before)
-        entry = line.journal.done(step.name, line.commit, inputs)
+        inputs, entry = looked_up(line, step, before)
         if not entry:
             return False
         before = journals.digest_of(inputs, entry.outputs)
@@ -148,7 +152,8 @@ def check_everything(line: Line) -> None:
         faults += preflight.machine_faults(line.directory)
     if not line.dry_run and not line.client.token:
         faults.append("GITHUB_TOKEN is not set: it needs contents: write, or use --dry-run")
-    preflight.check([*faults, *remote_faults(line)])
+    preflight.check(faults)
+    preflight.check(remote_faults(line))
     if not before or before.facts != tools:
         line.journal.add("preflight", line.commit, facts=tools)
     line.inputs = journals.digest_of(tools)
