@@ -45,7 +45,8 @@ def add_test_session(name: str, isa: isas.Isa) -> None:
     def test(session: nox.Session) -> None:
         module(session, "testing", name)
 
-    how = f"else as on {isa.cpu}" if isa.cpu else "else not at all"
+    others = {None: "not at all", "vnnirun": "by tests/emulate"}
+    how = f"else {others.get(isa.cpu, f'as on {isa.cpu}')}"
     test.__doc__ = f"Test {isa.name} of {isa.arch} on this CPU if it can, {how}."
     nox.session(name=name, tags=["test", isa.arch])(test)
 
@@ -144,7 +145,7 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session(tags=["release"])
 def deb(session: nox.Session) -> None:
-    """Make this machine's Debian package, install it in a root of its own and run it there."""
+    """Make this machine's Debian package from the archive's programs, install it and run them."""
     module(session, "deb")
     module(session, "deb", "--smoke")
 
