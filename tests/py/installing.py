@@ -149,7 +149,7 @@ class User:
         home, path = str(self.home), str(self.tools)
         return {"HOME": home, "PATH": path, "KRAFLA_INSTALL_URL": site.url}
 
-    def says(self, name: str = "ml_run") -> str:
+    def says(self, name: str) -> str:
         """Return what an installed program says."""
         words = [str(self.bin / name), "--version"]
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout
@@ -166,7 +166,8 @@ class User:
 
     def has_installed(self, version: str = VERSION, arch: str = "x86_64") -> None:
         """Check that one version is installed, and nothing is left beside it."""
-        assert self.says() == f"ml_run {version}, isa: {arch}\n"
+        for name in archives.programs():
+            assert self.says(name) == f"ml_run {version}, isa: {arch}\n"
         assert sorted(path.name for path in self.bin.iterdir()) == sorted(archives.programs())
         names = sorted(path.name for path in self.versions.iterdir())
         assert names == [version, "made-by-install.sh"]
