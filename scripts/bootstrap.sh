@@ -38,6 +38,8 @@ if [ "$extras" != quickstart ]; then
     need busybox busybox
     need curl curl
     need dpkg-deb dpkg
+    need fakeroot fakeroot
+    need lintian lintian
     if [ "$(uname -m)" = x86_64 ]; then
         need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
         need arm-linux-gnueabihf-gcc gcc-arm-linux-gnueabihf libc6-dev-armhf-cross

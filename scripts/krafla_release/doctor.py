@@ -44,6 +44,8 @@ TOOLS = {
     "busybox": "busybox",
     "curl": "curl",
     "dpkg-deb": "dpkg",
+    "fakeroot": "fakeroot",
+    "lintian": "lintian",
 }
 # The extras of pyproject.toml and what installs each.
 EXTRAS = {
