@@ -58,15 +58,18 @@ def prefix() -> Iterator[None]:
 
 def run_quietly(*words: str) -> None:
     """Run a command of Wine's own."""
-    subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | ENVIRONMENT,
-        timeout=SECONDS,
-        check=False,
-    )
+    try:
+        subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | ENVIRONMENT,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise VerificationError(f"{words[0]}: not done after {SECONDS} s") from None
 
 
 def call(

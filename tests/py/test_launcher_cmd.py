@@ -288,3 +288,4 @@ def test_launcher_has_lines_that_every_windows_reads(tree: Tree) -> None:
     assert data.count(b"\n") == data.count(b"\r\n")
     assert max(map(len, data.splitlines())) < 1000
     assert b"chcp" not in data
+    assert not re.search(rb"(?m)^rem.*[&|<>^%!]", data)  # cmd reads comments, too
