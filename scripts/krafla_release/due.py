@@ -3,8 +3,8 @@
 
     PYTHONPATH=scripts python3 -m krafla_release.due
 
-Prints version=X.Y.Z, or version= if nothing is to be done, in the form of a workflow's outputs; why,
-it says on standard error.  Publishing makes the tag, so a release that got stuck is still due.
+Prints version=X.Y.Z, or version= if nothing is to be done, as a workflow wants its outputs; why, it
+says on standard error.  Publishing makes the tag, so a release that got stuck is still due.
 """
 
 from __future__ import annotations
