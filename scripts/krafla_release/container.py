@@ -11,6 +11,7 @@ container would: its user, its environment, its own root, as process 1.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -152,18 +153,36 @@ class Container:
         print("+ run", shlex.join(["--entrypoint=ml_tok", "krafla", tokenizer]), flush=True)
         pipe = subprocess.PIPE
         with subprocess.Popen(words, env=self.env(), stdin=pipe, stdout=pipe) as process:
-            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-            for _ in range(SECONDS * 10):
-                for child in children.read_text().split() if process.poll() is None else []:
-                    if Path(f"/proc/{child}/comm").read_text().startswith("ml_tok-"):
-                        os.kill(int(child), number)
-                if process.poll() is not None:
-                    break
-                time.sleep(0.1)
-            process.kill()
-        if process.returncode != ENDS[number]:
-            raise VerificationError(f"{number.name} gave code {process.returncode}")
+            code = end_child(process, "ml_tok-", number)
+        if code != ENDS[number]:
+            raise VerificationError(f"{number.name} gave code {code}")
         print(f"  {number.name}: code {process.returncode}")
+
+
+def end_child(process: subprocess.Popen[bytes], name: str, number: signal.Signals) -> int:
+    """Send a signal to a process's child, once it is a program so named; return the code of both.
+
+    Where both hang they are killed, which gives another code than any that is meant.
+    """
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    for _ in range(SECONDS * 10):
+        for child in children.read_text().split() if process.poll() is None else []:
+            if program_of(child).startswith(name):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(child), number)
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    process.kill()
+    return process.wait()
+
+
+def program_of(pid: str) -> str:
+    """Return the name of what a process runs; nothing if it has ended meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def missing() -> str:
