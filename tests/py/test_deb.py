@@ -247,6 +247,27 @@ def test_something_left_after_the_removal_is_an_error(
         deb.smoke_installation(packed_at(tmp_path / "a.deb"), tmp_path)
 
 
+def test_something_left_after_the_upgrade_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if reason := deb.cannot_install():
+        pytest.skip(f"not run: {reason}")
+    dpkg, path = deb.dpkg, packed_at(tmp_path / "a.deb")
+    monkeypatch.setattr(deb, "dpkg", lambda *a: dpkg(*a) if path not in a else None)
+    with pytest.raises(VerificationError, match="other files after the upgrade than it holds"):
+        deb.smoke_installation(path, tmp_path)
+
+
+def test_a_package_whose_files_belong_to_a_user_is_refused(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    deb.write_tree(tree, deb.contents_of(ARCHIVE, MEMBERS, EPOCH), EPOCH)
+    if os.geteuid() == 0:
+        os.chown(tree / "usr", 1000, 1000)
+    subprocess.run(["dpkg-deb", "-Znone", "--build", tree, tmp_path / "a.deb"], check=True)
+    with pytest.raises(VerificationError, match=r"a\.deb: .* does not belong to root"):
+        deb.file_system_of(tmp_path / "a.deb")
+
+
 def test_the_removal_script_takes_bytecode_and_nothing_else(tmp_path: Path) -> None:
     tools = tmp_path / "a b/usr/share/krafla/tools"
     for name in ("mlb/__pycache__/x.pyc", "__pycache__/y.pyc", "mlb/kept.py", "mine/kept"):
