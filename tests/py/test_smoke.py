@@ -13,7 +13,18 @@ from pathlib import Path
 import pytest
 
 import isas
-from krafla_release import archives, build, emulated, package, packed, project, smoke, testing, wine
+from krafla_release import (
+    archives,
+    build,
+    emulated,
+    package,
+    packed,
+    project,
+    quickstart,
+    smoke,
+    testing,
+    wine,
+)
 from krafla_release.archives import Member
 from krafla_release.project import ReleaseError, VerificationError
 
@@ -203,6 +214,69 @@ def test_bytes_that_are_no_text_are_compared_as_they_are(tmp_path: Path) -> None
     release = release_of(tmp_path, set())
     script(tmp_path, "printf 'a\\377'")
     assert release.call("ml_run").stdout.encode(errors="surrogateescape") == b"a\xff"
+
+
+CODES = """
+[ -z "${KRAFLA_ISA-}" ] || exit 2
+case $1 in
+--no-such-option) exit 2 ;;
+*"/no such file") exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("", "", None),
+        ("|| exit 2", "|| exit 0", "KRAFLA_ISA=../ml_run .* ended with code 0, want 2"),
+        ("option) exit 2", "option) exit 1", "option ended with code 1, want 2"),
+        ('file") exit 1', 'file") exit 3', "file' --tokens 1 ended with code 3, want 1"),
+    ],
+    ids=["right", "hostile choice", "usage", "file"],
+)
+def test_other_codes_of_errors_than_promised_are_errors(
+    old: str, new: str, fault: str | None, tmp_path: Path
+) -> None:
+    release = release_of(tmp_path, set())
+    assert old in CODES
+    script(tmp_path, CODES.replace(old, new))
+    if fault is None:
+        release.expect_codes({})
+    else:
+        with pytest.raises(VerificationError, match=fault):
+            release.expect_codes({})
+
+
+def test_real_model_that_does_not_know_the_answer_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quickstart, "CHECKPOINT", tmp_path)
+    monkeypatch.setattr(quickstart, "convert", lambda _: (tmp_path / "m", tmp_path / "t"))
+    release = release_of(tmp_path, set())
+    script(tmp_path, f"echo 'It is {quickstart.ANSWER}.'")
+    smoke.smoke_real(release)
+    script(tmp_path, "echo 'It is Kyoto.'")
+    with pytest.raises(VerificationError, match=r"the model said: 'It is Kyoto\.\\n'"):
+        smoke.smoke_real(release)
+
+
+def test_windows_program_that_prints_another_byte_than_its_twin_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin = tmp_path / "twin"
+    twin.write_text(f"#!/bin/sh\nprintf '%s\\n' '{smoke.PROMPT}and so on'\n")
+    twin.chmod(0o755)
+    monkeypatch.setattr(smoke, "ROOT", tmp_path)
+    monkeypatch.setattr(quickstart, "CHECKPOINT", tmp_path / "no model")
+    monkeypatch.setattr(build, "program_file", lambda *_: twin)
+    monkeypatch.setattr(build, "make", lambda *_: None)
+    release = release_of(tmp_path, set())
+    script(tmp_path, f"exec '{twin}'")
+    smoke.smoke_twins(release, release.rows[0])
+    script(tmp_path, f"'{twin}' | tr '\\n' '\\r'")
+    with pytest.raises(VerificationError, match="beside that for Linux: got"):
+        smoke.smoke_twins(release, release.rows[0])
 
 
 def test_tokenizer_that_loses_a_character_is_an_error(

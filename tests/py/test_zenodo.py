@@ -322,6 +322,21 @@ def test_notes_that_somebody_changed_meanwhile_are_noticed(archive: Zenodo, hub:
     assert hub.releases[0].body.startswith("mine\n\n<!-- doi:start -->")
 
 
+def test_notes_that_come_back_with_other_line_ends_are_those_that_were_written(
+    archive: Zenodo, hub: GitHub
+) -> None:
+    archive.archive("0.2.0")
+
+    def as_a_browser(request: Request, when: str) -> bool:
+        if request.method == "PATCH" and when == "done":
+            hub.releases[0].body = hub.releases[0].body.replace("\n", "\r\n")
+        return False
+
+    hub.watch = as_a_browser
+    assert run() == 0
+    assert len(hub.changing()) == 1
+
+
 def test_notes_edited_in_a_browser_are_not_edited_again(archive: Zenodo, hub: GitHub) -> None:
     doi = archive.archive("0.2.0").doi
     hub.releases[0].body = notes.with_doi(NOTES, doi).replace("\n", "\r\n")
