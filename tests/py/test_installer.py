@@ -319,6 +319,28 @@ def test_a_strict_umask_is_kept_and_does_not_disturb(user: User, site: Site) -> 
     assert user.bin.stat().st_mode & 0o077 == 0
 
 
+def test_what_is_installed_is_writable_for_its_owner_alone(any_user: User, site: Site) -> None:
+    words = [*any_user.shell, str(site.script)]
+    subprocess.run(words, env=any_user.env(site), check=True, capture_output=True, umask=0)
+    paths = [path for path in any_user.home.rglob("*") if not path.is_symlink()]
+    assert [path for path in paths if path.stat().st_mode & 0o022] == []
+
+
+def test_options_for_tar_in_the_environment_do_not_disturb(user: User, site: Site) -> None:
+    user.run(site, env={"TAR_OPTIONS": "-v --exclude=ml_tok"})
+    user.has_installed()
+
+
+def test_a_link_to_a_directory_with_a_line_break_is_refused(
+    any_user: User, site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "home\n").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "home\n")
+    said = any_user.run(site, env={"HOME": str(tmp_path / "link")}, code=1).stderr
+    assert "a line break in its name" in said
+    assert not (tmp_path / "home").exists()
+
+
 def test_the_data_directory_of_the_user_is_used(user: User, site: Site, tmp_path: Path) -> None:
     user.run(site, env={"XDG_DATA_HOME": str(tmp_path / "data")})
     assert (user.bin / "ml_run").resolve() == tmp_path.resolve() / f"data/krafla/{VERSION}/ml_run"
@@ -338,7 +360,10 @@ def test_a_prefix_is_used_for_programs_and_links(user: User, site: Site, words: 
     assert user.files() == []
 
 
-@pytest.mark.parametrize("words", [["--prefix"], ["--prefix", ""], ["--prefix="], ["now"], ["-x"]])
+@pytest.mark.parametrize(
+    "words",
+    [["--prefix"], ["--prefix", ""], ["--prefix", "--uninstall"], ["--prefix="], ["now"], ["-x"]],
+)
 def test_wrong_options_are_usage_errors(any_user: User, site: Site, words: list[str]) -> None:
     any_user.run(site, *words, code=2)
     assert any_user.files() == []

@@ -66,6 +66,9 @@ def busybox_user(tmp_path: Path) -> User:
     return new_busybox_user(tmp_path)
 
 
+CRASH = b"#!/bin/sh\nkill -ILL $$\n"
+
+
 def truncated(site: Site) -> None:
     path = site.archive(NAMES[0])
     path.write_bytes(path.read_bytes()[:-9])
@@ -110,11 +113,20 @@ def says_another_version(site: Site) -> None:
     site.publish({NAMES[0]: entries})
 
 
+def lacks_a_program(site: Site) -> None:
+    site.publish({NAMES[0]: harmless(VERSION, NAMES[0])[:-2]})
+
+
+def crashes(site: Site) -> None:
+    entries = [dataclasses.replace(each, data=CRASH) for each in harmless(VERSION, NAMES[0])]
+    site.publish({NAMES[0]: entries})
+
+
 FAULTS: dict[str, tuple[Callable[[Site], object], str]] = {
     "truncated": (truncated, "is damaged or not the published one: its SHA-256 is "),
     "other byte": (other_byte, "is damaged or not the published one"),
     "no line": (no_line, "SHA256SUMS does not list krafla-1.2.3-linux-x86_64.tar.gz"),
-    "line twice": (line_twice, "is damaged or not the published one"),
+    "line twice": (line_twice, "SHA256SUMS lists krafla-1.2.3-linux-x86_64.tar.gz twice"),
     "only a longer name": (only_a_longer_name, "SHA256SUMS does not list"),
     "control codes": (control_codes, "SHA256SUMS does not list krafla-1.2.3-linux-x86_64.tar.gz"),
     "page in its place": (page_in_its_place, "SHA256SUMS does not list"),
@@ -122,6 +134,8 @@ FAULTS: dict[str, tuple[Callable[[Site], object], str]] = {
     "no archive": (lambda site: site.archive(NAMES[0]).unlink(), "cannot download http://"),
     "sum of truncated": (sum_of_truncated, "cannot read krafla-1.2.3-linux-x86_64.tar.gz"),
     "another version": (says_another_version, "says it is 'ml_run 9.9.9, isa: x86_64', not"),
+    "no program": (lacks_a_program, f"linux-x86_64: has no program {archives.programs()[-1]}"),
+    "crash": (crashes, "linux-x86_64: ml_run ended with code 132"),
 }
 
 
@@ -172,6 +186,7 @@ HOSTILE = {
     "device": Entry(f"{TOP}/evil", type=tarfile.CHRTYPE),
     "setuid": Entry(f"{TOP}/evil", b"x", mode=0o4755),
     "setgid": Entry(f"{TOP}/evil", b"x", mode=0o2755),
+    "writable": Entry(f"{TOP}/evil", b"x", mode=0o777),
     "space": Entry(f"{TOP}/e vil", b"x"),
     "line break": Entry(f"{TOP}/evil\n../x", b"x"),
     "escape": Entry(f"{TOP}/\x1b[31m", b"x"),
@@ -191,6 +206,19 @@ def test_a_hostile_member_is_refused_before_anything_is_unpacked(
     assert "tar.gz holds a" in done.stderr or "cannot read" in done.stderr
     assert user.files() == []
     assert not EVIL.exists()
+
+
+def test_a_crash_leaves_one_line_in_every_shell(any_user: User, site: Site) -> None:
+    crashes(site)
+    any_user.run(site, code=1)
+
+
+def test_an_endless_refusal_is_cut(any_user: User, site: Site) -> None:
+    talker = b"#!/bin/sh\nhead -c 100000 /dev/zero | tr '\\0' y\nexit 1\n"
+    entries = [dataclasses.replace(each, data=talker) for each in harmless(VERSION, NAMES[0])]
+    site.publish({NAMES[0]: entries})
+    env = {"PATH": f"{any_user.tools}:{os.environ['PATH']}"}
+    assert len(any_user.run(site, env=env, code=1).stderr) < 3000
 
 
 def foreign_file(user: User) -> Path:
@@ -237,6 +265,15 @@ def test_a_missing_tool_is_named(user: User, site: Site, tool: str) -> None:
     (user.tools / tool).unlink()
     assert tool in user.run(site, code=1).stderr
     assert user.files() == []
+
+
+def test_without_the_commands_of_any_system_it_says_so(user: User, site: Site) -> None:
+    said = user.run(site, env={"PATH": "/nowhere"}, code=1).stderr
+    assert said == "error: PATH has no tr\n"
+
+
+def test_a_path_too_long_for_the_system_is_one_error(any_user: User, site: Site) -> None:
+    assert "cannot make" in any_user.run(site, "--prefix", "x" * 5000, code=1).stderr
 
 
 def test_a_directory_that_cannot_be_made_is_named(any_user: User, site: Site) -> None:
