@@ -91,6 +91,23 @@ def test_a_library_with_an_executable_stack_is_refused() -> None:
     assert list(audit.memory_faults(rows.format("RWE"))) == ["may have an executable stack"]
 
 
+def test_everything_that_is_wrong_with_a_library_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "libkrafla.so"
+    path.write_bytes(
+        b"\x7fELF".ljust(18, b"\0") + wheel.ELF_MACHINES["aarch64"].to_bytes(2, "little")
+    )
+    monkeypatch.setattr(wheel, "library", lambda _: path)
+    monkeypatch.setattr(wheel, "symbol_faults", lambda *_: ["symbols"])
+    monkeypatch.setattr(audit, "listing", lambda *_: "")
+    monkeypatch.setattr(audit, "memory_faults", lambda _: ["memory"])
+    monkeypatch.setattr(audit, "path_faults", lambda _: ["paths"])
+    monkeypatch.setattr(audit, "object_faults", lambda *_: ["objects"])
+    want = ["is not for x86_64", "memory", "symbols", "paths", "objects"]
+    assert list(wheel.library_faults(SSE2)) == want
+
+
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return files that stand for the libraries."""
@@ -179,6 +196,16 @@ def test_wrong_libraries_never_get_into_a_wheel(
     monkeypatch.setattr(wheel, "library_faults", lambda isa: [f"is no {isa.name}"])
     monkeypatch.setattr(wheel, "hatch", pytest.fail)
     with pytest.raises(ReleaseError, match="is no sse2"):
+        wheel.package(X86, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wheel_with_other_members_is_not_written(
+    tmp_path: Path, made: zipfile.ZipFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheel, "libraries", lambda _: {})
+    monkeypatch.setattr(wheel, "hatch", lambda *_: Path(str(made.filename)))
+    with pytest.raises(VerificationError, match="has other members than meant"):
         wheel.package(X86, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
