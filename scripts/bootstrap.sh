@@ -2,6 +2,7 @@
 # Install what is missing: packages of the system with apt-get, Python packages into .venv.
 #
 #   scripts/bootstrap.sh                 what building, converting and packaging need
+#   scripts/bootstrap.sh --for-notes     also what the version rule and the release notes need: Python packages alone
 #   scripts/bootstrap.sh --for-release   also what `invoke release` needs: cross compilers, emulators, Wine
 #   scripts/bootstrap.sh --for-check     also what `make check` needs: clang, sanitizers, linters, transformers
 #
@@ -10,12 +11,14 @@ set -eu
 cd "$(dirname "$0")/.."
 
 extras=quickstart
+tools=no
 case "${1-}" in
 '') ;;
---for-release) extras=release ;;
---for-check) extras=dev,models ;;
+--for-notes) extras=release ;;
+--for-release) extras=release tools=yes ;;
+--for-check) extras=dev,models tools=yes ;;
 *)
-    echo "usage: bootstrap.sh [--for-release | --for-check]" >&2
+    echo "usage: bootstrap.sh [--for-notes | --for-release | --for-check]" >&2
     exit 2
     ;;
 esac
@@ -33,7 +36,7 @@ need make make
 need git git
 need python3 python3
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
-if [ "$extras" != quickstart ]; then
+if [ "$tools" = yes ]; then
     need qemu-aarch64 qemu-user
     need busybox busybox
     need curl curl

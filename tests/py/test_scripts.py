@@ -125,7 +125,7 @@ def test_scripts_bootstrap_refuses_unknown_options() -> None:
     done = subprocess.run(["sh", script, "--all"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        "usage: bootstrap.sh [--for-release | --for-check]\n",
+        "usage: bootstrap.sh [--for-notes | --for-release | --for-check]\n",
     )
 
 

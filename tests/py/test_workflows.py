@@ -18,6 +18,7 @@ import nox.registry
 import pytest
 import yaml
 
+from krafla_release import changelog, project
 from krafla_release.project import ROOT
 
 FOLDER = ROOT / ".github" / "workflows"
@@ -125,6 +126,18 @@ def test_a_checkout_leaves_no_token_behind() -> None:
     checkouts = [step for _, step in STEPS if "actions/checkout@" in step.get("uses", "")]
     assert len(checkouts) == 8
     assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+
+
+def test_a_release_is_looked_for_when_anything_that_decides_has_changed() -> None:
+    """The first release has the version that was there before: its changelog alone changes."""
+    decides = [project.VERSION_HEADER, changelog.PATH]
+    want = [str(path.relative_to(ROOT)) for path in decides]
+    assert load("auto-release")["on"]["push"] == {"branches": ["main"], "paths": want}
+
+
+def test_what_only_asks_services_installs_no_compilers() -> None:
+    light = {name for name, step in STEPS if step.get("run") == "scripts/bootstrap.sh --for-notes"}
+    assert light == {"ci/version", "zenodo-doi/doi"}
 
 
 def test_by_hand_a_release_is_only_planned() -> None:
