@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,21 @@ def test_a_broken_link_or_anchor_stops_the_build(
     with pytest.raises(ReleaseError):
         site.render(tmp_path / "mkdocs.yml")
     assert message in capfd.readouterr().err
+
+
+def test_every_address_of_the_project_is_that_of_project_toml() -> None:
+    """Whoever releases a fork finds by this where the old names are left."""
+    kinds = ["[A-Za-z0-9-]+[.]github[.]io/[a-z]+/", "github[.]com/[A-Za-z0-9-]+/krafla"]
+    kinds += ["doi[.]org/10[.]5281/zenodo[.][0-9]+"]
+    address = f"https://({'|'.join(kinds)})"
+    files = ("*.md", "CITATION.cff", "packaging", "tests/docs")
+    words = ["git", "grep", "-oE", address, "--", *files]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    ours = {facts()["site"], f"https://github.com/{facts()['repository']}"}
+    ours.add(f"https://doi.org/{facts()['concept_doi']}")
+    found = [line.partition(":") for line in done.stdout.splitlines()]
+    assert len(found) >= 10
+    assert [name for name, _, address in found if address not in ours] == []
 
 
 def test_the_guide_lists_the_archives_and_their_builds() -> None:
