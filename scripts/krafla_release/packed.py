@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LEVEL = 9  # of deflate
 ZIPS = {".zip", ".whl"}  # by name, as users' programs choose: a file can be of two forms
+WAYS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # others are unpacked whole, be it a bomb
 UNIX = 3  # the system that made a .zip, whose modes then count
 FIRST_ZIP_TIME = 315_532_800  # 1980-01-01: a .zip has no earlier one, and counts in 2 seconds
 MOST_MEMBERS = 4096
@@ -137,6 +138,10 @@ def zip_members(path: Path) -> Iterator[Member]:
             mode = info.external_attr >> 16
             if info.create_system != UNIX or stat.S_IFMT(mode) not in {0, stat.S_IFREG}:
                 raise VerificationError(f"{path}: {info.filename[:MOST_NAME]!r} is no regular file")
+            if info.compress_type not in WAYS:
+                raise VerificationError(
+                    f"{path}: {info.filename[:MOST_NAME]!r} is neither stored nor deflated"
+                )
             with archive.open(info) as content:
                 data = content.read(left + 1)
             left -= len(data)

@@ -324,6 +324,16 @@ def test_encrypted_zip_is_refused(tmp_path: Path) -> None:
         packed.read(put(tmp_path, bytes(data)))
 
 
+@pytest.mark.parametrize("way", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bzip2", "lzma"])
+def test_zip_packed_in_a_way_of_others_is_refused(tmp_path: Path, way: int) -> None:
+    """Its readers do not stop at a size, and lzma has an error of its own."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", way) as archive:
+        archive.writestr("a", b"a" * 1000)
+    with pytest.raises(VerificationError, match="'a' is neither stored nor deflated"):
+        packed.read(put(tmp_path, data.getvalue()))
+
+
 def test_damaged_content_is_refused(tmp_path: Path) -> None:
     data = bytearray(zip_of("a"))
     data[14] ^= 1  # the CRC-32
