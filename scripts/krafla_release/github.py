@@ -10,6 +10,7 @@ environment; the token is sent, and never shown or stored.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -29,7 +30,7 @@ from krafla_release.project import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import requests
 
@@ -74,23 +75,33 @@ class Release:
     assets: tuple[Asset, ...]
 
 
+@contextlib.contextmanager
+def described(what: str) -> Iterator[None]:
+    """Take JSON of another form than GitHub's for an outage."""
+    try:
+        yield
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise TryLaterError(f"GitHub described {what} in another form: {error}") from None
+
+
 def asset_of(data: Any) -> Asset:
     """Return an asset from GitHub's JSON."""
-    digest = str(data.get("digest") or "")
-    found = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
-    return Asset(
-        id=int(data["id"]),
-        name=str(data["name"]),
-        size=int(data["size"]),
-        state=str(data["state"]),
-        digest=found[1] if found else "",
-        browser_url=str(data["browser_download_url"]),
-    )
+    with described("a file"):
+        digest = str(data.get("digest") or "")
+        found = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
+        return Asset(
+            id=int(data["id"]),
+            name=str(data["name"]),
+            size=int(data["size"]),
+            state=str(data["state"]),
+            digest=found[1] if found else "",
+            browser_url=str(data["browser_download_url"]),
+        )
 
 
 def release_of(data: Any) -> Release:
     """Return a release from GitHub's JSON."""
-    try:
+    with described("a release"):
         return Release(
             id=int(data["id"]),
             tag=str(data["tag_name"]),
@@ -101,8 +112,6 @@ def release_of(data: Any) -> Release:
             upload_url=str(data["upload_url"]).partition("{")[0],
             assets=tuple(asset_of(asset) for asset in data["assets"]),
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise TryLaterError(f"GitHub described a release without {error}") from None
 
 
 class Client:
@@ -165,13 +174,7 @@ class Client:
 
     def find(self, tag: str) -> Release | None:
         """Return the release of a tag, draft or not; releases/tags/TAG does not show drafts."""
-        found = [release for release in self.releases() if release.tag == tag]
-        if len(found) > 1:
-            which = ", ".join(f"{release.id} ({release.page})" for release in found)
-            raise RemoteError(
-                f"GitHub has {len(found)} releases {tag}: {which}; delete all but one"
-            )
-        return found[0] if found else None
+        return only(self.releases(), tag)
 
     def get(self, number: int) -> Release:
         """Return a release by its id: what was just made may be missing in the list for a while."""
@@ -182,7 +185,8 @@ class Client:
         answer = self.session.get(f"{self.api}/commits/{quote(reference)}")
         if answer.status_code in NOT_THERE:
             return None
-        return str(http.json_of(self.allowed(answer)).get("sha"))
+        with described("a commit"):
+            return str(http.json_of(self.allowed(answer))["sha"])
 
     def create_draft(self, tag: str, commit: str, title: str, body: str) -> Release:
         """Make a draft; publishing it will create the tag at the commit."""

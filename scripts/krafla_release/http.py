@@ -49,6 +49,11 @@ class BusyError(TryLaterError):
         self.seconds = seconds
 
 
+def asked_of(error: TryLaterError) -> float:
+    """Return the seconds that the service behind an error asks to be left alone."""
+    return error.seconds if isinstance(error, BusyError) else 0.0
+
+
 class Session(requests.Session):
     """A session whose every request has a timeout, and a second try where that is safe."""
 
@@ -182,6 +187,6 @@ def json_of(answer: requests.Response) -> Any:
     check(answer)
     try:
         return answer.json()
-    except requests.JSONDecodeError:
+    except (requests.JSONDecodeError, RecursionError):
         kind = answer.headers.get("Content-Type", "nothing")
         raise TryLaterError(f"{shown(answer.url)}: wanted JSON, got {kind}") from None

@@ -50,7 +50,7 @@ def entry_of(line: str) -> Entry | None:
         data = json.loads(line)
         fields = {field.name: data[field.name] for field in dataclasses.fields(Entry)}
         return Entry(**fields) if well_formed(fields) else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

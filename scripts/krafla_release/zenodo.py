@@ -95,7 +95,7 @@ def hits_of(answer: bytes) -> tuple[int, list[Any]]:
     try:
         hits = json.loads(answer)["hits"]
         total, found = int(hits["total"]), hits["hits"]
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, OverflowError, TypeError, ValueError, RecursionError):
         total, found = 0, None
     if not isinstance(found, list):
         start = answer[:60].decode(errors="replace")
@@ -113,7 +113,8 @@ def record_of(hit: Any) -> Record | None:
     if not notes.DOI.fullmatch(doi) or doi == facts()["concept_doi"]:
         return None
     related = metadata.get("related_identifiers")
-    identifiers = [entry.get("identifier") for entry in related or [] if isinstance(entry, dict)]
+    entries = related if isinstance(related, list) else []
+    identifiers = [entry.get("identifier") for entry in entries if isinstance(entry, dict)]
     return Record(
         doi=doi,
         title=str(metadata.get("title", "")),
@@ -157,14 +158,14 @@ def wait(
     session = session or http.session()
     waited = 0.0
     for number in itertools.count():
-        why = "not archived yet"
+        why, asked = "not archived yet", 0.0
         try:
             doi = version_doi(version, session)
             if doi:
                 return doi
         except TryLaterError as error:
-            why = str(error)
-        pause = PAUSES[min(number, len(PAUSES) - 1)]
+            why, asked = str(error), http.asked_of(error)
+        pause = max(PAUSES[min(number, len(PAUSES) - 1)], asked)
         if waited + pause > longest:
             break
         print(f"Zenodo, {version.tag}: {why}; asking again in {pause / MINUTE:.0f} min", flush=True)

@@ -22,7 +22,7 @@ from krafla_release.project import (
     VerificationError,
 )
 from loopback import Fault
-from loopback_github import API, HOME, OWNER_NAME, PUBLIC, STORAGE, GitHub
+from loopback_github import API, HOME, OWNER_NAME, PUBLIC, STORAGE, UPLOADS, GitHub
 
 COMMIT = "c" * 40
 PAUSE = 0.001
@@ -129,13 +129,36 @@ def test_names_that_github_would_change_are_not_sent(client: Client, name: str) 
 
 @pytest.mark.parametrize(
     "body",
-    [b"[null]", b"[{}]", b'[{"id": "x"}]', b"{}", b"7", b"<html>", b"[" * 10],
-    ids=["null", "empty", "text", "object", "number", "page", "cut"],
+    [
+        b"[null]",
+        b"[{}]",
+        b'[{"id": "x"}]',
+        b'[{"id": Infinity}]',
+        b"{}",
+        b"7",
+        b"<html>",
+        b"[" * 10,
+        b"[" * 100_000,
+    ],
+    ids=["null", "empty", "text", "infinite", "object", "number", "page", "cut", "deep"],
 )
 def test_answers_of_another_form_are_an_outage(client: Client, server: GitHub, body: bytes) -> None:
     server.faults.append(Fault("GET", f"{HOME}/releases", status=200, body=body))
     with pytest.raises(TryLaterError):
         client.releases()
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b'{"id": "x"}'])
+def test_answers_of_another_form_to_an_upload_or_about_a_tag_are_an_outage(
+    client: Client, server: GitHub, body: bytes
+) -> None:
+    made = draft(client)
+    server.faults.append(Fault("POST", rf"{UPLOADS}/.*", status=201, body=body))
+    with pytest.raises(TryLaterError, match="GitHub described"):
+        client.upload(made, "a.zip", b"data")
+    server.faults.append(Fault("GET", f"{HOME}/commits/.*", status=200, body=body))
+    with pytest.raises(TryLaterError, match="GitHub described"):
+        client.commit_of("tags/v1.0.0")
 
 
 def test_a_digest_of_another_form_is_no_digest() -> None:

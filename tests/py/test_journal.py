@@ -78,12 +78,14 @@ GOOD: dict[str, object] = {
         b"\xff\xfe",
         b"null",
         b"[]",
+        b"[" * 100_000,
         b'{"step": "build"}',
         json.dumps(GOOD | {"step": 1}).encode(),
         json.dumps(GOOD | {"outputs": {"file": 1}}).encode(),
         json.dumps(GOOD | {"outputs": []}).encode(),
         json.dumps(GOOD | {"facts": None}).encode(),
     ],
+    ids=["bytes", "null", "list", "deep", "cut", "number", "digest", "no table", "no facts"],
 )
 def test_a_line_that_is_no_entry_counts_as_not_written(tmp_path: Path, line: bytes) -> None:
     good = json.dumps(GOOD).encode()

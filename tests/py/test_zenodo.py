@@ -144,6 +144,15 @@ def test_what_is_no_doi_of_zenodo_is_not_taken(doi: object) -> None:
     assert zenodo.record_of(hit) is None
 
 
+@pytest.mark.parametrize("related", [None, 5, "text", {"identifier": "x"}, [5]])
+def test_odd_related_identifiers_are_none(related: object) -> None:
+    metadata = {"version": "v0.2.0", "related_identifiers": related}
+    hit = {"conceptdoi": CONCEPT, "doi": "10.5281/zenodo.1", "metadata": metadata}
+    record = zenodo.record_of(hit)
+    assert record
+    assert record.related == ()
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -180,11 +189,12 @@ def test_a_long_rate_limit_is_for_later(archive: Zenodo) -> None:
         b"<html>we are sorry</html>",
         b"[]",
         b'{"hits": {"total": "many", "hits": []}}',
+        b'{"hits": {"total": Infinity, "hits": []}}',
         b'{"hits": {"total": 1, "hits": {}}}',
         b"[" * 100_000,
         b"\xff",
     ],
-    ids=["page", "list", "total", "hits", "deep", "bytes"],
+    ids=["page", "list", "total", "infinite", "hits", "deep", "bytes"],
 )
 def test_a_success_that_holds_no_records_is_an_outage(archive: Zenodo, body: bytes) -> None:
     archive.faults.append(Fault("GET", RECORDS, status=200, body=body))
@@ -238,6 +248,17 @@ def test_waiting_ends_at_its_bound(archive: Zenodo) -> None:
     assert zenodo.wait(V, sleep=pauses.append) is None
     assert sum(pauses) <= zenodo.LONGEST < sum(pauses) + zenodo.PAUSES[-1]
     assert len(archive.log) == len(pauses) + 1
+
+
+def test_waiting_leaves_zenodo_alone_for_as_long_as_it_asks(archive: Zenodo) -> None:
+    wanted = archive.archive("0.2.0")
+    archive.faults.append(Fault("GET", RECORDS, status=429, headers={"Retry-After": "3600"}))
+    pauses: list[float] = []
+    assert zenodo.wait(V, sleep=pauses.append) == wanted.doi
+    assert pauses == [3600]
+    archive.faults.append(Fault("GET", RECORDS, status=429, headers={"Retry-After": "9999"}))
+    assert zenodo.wait(V, sleep=pauses.append) is None
+    assert len(archive.log) == 3
 
 
 def test_ctrl_c_ends_the_waiting_and_leaves_nothing(
