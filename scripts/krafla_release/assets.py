@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 # What must be there to make and prove every file on one x86-64 machine.
 COMPILERS = ("gcc", "aarch64-linux-gnu-gcc", "arm-linux-gnueabihf-gcc")
-TOOLS = ("make", "git", "dpkg-deb", "qemu-x86_64", "qemu-aarch64", "qemu-arm", "wine", "busybox")
+TOOLS = (
+    *("make", "git", "curl", "busybox", "dpkg-deb", "fakeroot", "lintian"),
+    *("qemu-x86_64", "qemu-aarch64", "qemu-arm", "wine"),
+)
 MODULES = ("check_jsonschema", "hatchling", "jinja2", "numpy", "requests")
 REMEDY = "scripts/bootstrap.sh --for-release"
 PYTHONPATH = {"PYTHONPATH": str(ROOT / "scripts")}

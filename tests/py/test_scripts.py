@@ -19,7 +19,7 @@ import pytest
 import compdb
 import fetch_models
 import gguf_to_hf
-from krafla_release import doctor, project
+from krafla_release import assets, build, doctor, project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +105,16 @@ def test_doctor_and_bootstrap_name_the_same_packages() -> None:
     needs = dict(re.findall(r"^ *need (\S+) (.*)$", text, re.MULTILINE))
     assert {tool: needs.get(tool) for tool in doctor.TOOLS} == doctor.TOOLS
     assert doctor.TOOLS.keys() == needs.keys()
+
+
+def test_a_release_asks_for_every_tool_that_bootstrap_installs_for_it() -> None:
+    """What is missing would be listed as not run, in the middle of a release."""
+    text = (project.ROOT / "scripts" / "bootstrap.sh").read_text()
+    part = text.partition('"$tools" = yes')[2].partition("need clang")[0]
+    needed = set(re.findall(r"^ *need (\S+)", part, re.MULTILINE))
+    assert len(needed) > 5
+    asked = {*assets.COMPILERS, *assets.TOOLS, f"{build.MINGW}gcc-posix"}
+    assert needed - asked == set()
 
 
 def test_rotate_half_order_undoes_the_interleaving() -> None:
