@@ -52,7 +52,9 @@ def release_notes(version: Version) -> str:
     if not section:
         raise PreflightError(f"CHANGELOG.md has no section '## {version} — YYYY-MM-DD'")
     verify = VERIFY.format(version=version, repository=facts()["repository"])
-    return f"{section.body}\n\n{verify}\n"
+    # GitHub shows a line break of the notes as one, unlike that of a file.
+    changes = re.sub(r"\n {2}(?=\S)", " ", section.body)
+    return f"{changes}\n\n{verify}\n"
 
 
 def with_doi(body: str, doi: str) -> str:

@@ -173,6 +173,13 @@ def test_notes_are_the_section_and_how_to_verify() -> None:
     assert notes.title(versions.parse("0.10.0")) == "Krafla v0.10.0"
 
 
+def test_an_item_of_the_notes_is_one_line(written: Path) -> None:
+    """GitHub shows every line break of release notes, unlike those of a file."""
+    written.write_text(GOOD.replace("- Something.", "- Some\n  thing\n  else.\n- More."))
+    text = notes.release_notes(versions.parse("0.10.0"))
+    assert text.startswith("### Changed\n\n- Some thing else.\n- More.\n\n### Verify\n")
+
+
 @pytest.mark.usefixtures("written")
 def test_there_are_no_notes_without_a_section(capsys: pytest.CaptureFixture[str]) -> None:
     assert notes.main(["--version", "0.11.0"]) == 3
