@@ -34,15 +34,31 @@ def check(faults: Iterable[str]) -> None:
 
 def source_faults(version: Version) -> list[str]:
     """Return what is wrong with the checkout."""
-    faults = bump.problems(version)
-    changed = output("git", "status", "--porcelain").splitlines()
-    if changed:
-        names = ", ".join(line[2:].strip() for line in changed[:SHOWN])
-        more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
-        faults.append(f"not committed: {names}{more}")
+    faults = bump.problems(version) + uncommitted_faults()
     if not on_main():
         faults.append(f"HEAD is not on {MAIN}: releases are made of what was merged")
     return faults
+
+
+def uncommitted_faults() -> list[str]:
+    """Return which files differ from the commit."""
+    changed = output("git", "status", "--porcelain").splitlines()
+    if not changed:
+        return []
+    names = ", ".join(line[2:].strip() for line in changed[:SHOWN])
+    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+    return [f"not committed: {names}{more}"]
+
+
+def check_unchanged(commit: str, step: str) -> None:
+    """Fail if the checkout is no longer what a step began with: its files are of no commit then."""
+    faults = uncommitted_faults()
+    head = output("git", "rev-parse", "HEAD")
+    if head != commit:
+        faults.insert(0, f"HEAD was {commit} and is {head}: go back to it, or start again from it")
+    if faults:
+        first = f"the checkout changed while {step} ran, leave it alone until the end:"
+        raise PreflightError("\n  ".join([first, *faults]))
 
 
 def on_main() -> bool:

@@ -9,15 +9,18 @@ is kept, so that the next rehearsal builds only what has changed.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from krafla_release.project import ROOT, ReleaseError, output
+from krafla_release.project import ROOT, PreflightError, ReleaseError, output
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from krafla_release.versions import Version
@@ -64,6 +67,26 @@ def rehearse(version: Version, directory: Path) -> int:
     print(f"the sources are not those of {version} yet: this rehearses it in {CLONE}")
     if output("git", "status", "--porcelain"):
         print("what is not committed is not part of it")
+    with alone():
+        return rehearse_in_clone(version, directory)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Keep other rehearsals, which may be of another version, out of the clone for a block."""
+    CLONE.parent.mkdir(exist_ok=True)
+    with CLONE.with_name("rehearsal.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PreflightError(
+                f"{CLONE}: another rehearsal works there; wait for its end"
+            ) from None
+        yield
+
+
+def rehearse_in_clone(version: Version, directory: Path) -> int:
+    """Prepare the clone, commit the bump and start the release line in it."""
     prepare()
     python = (sys.executable, "-m")
     must(*python, "krafla_release.bump", "--version", str(version), "--write")

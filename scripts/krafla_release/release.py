@@ -116,6 +116,7 @@ def work_locally(line: Line, step: LocalStep) -> None:
         print(f"  done before; {len(entry.outputs)} files are still as it made them")
     else:
         names = step.make(line.directory)
+        preflight.check_unchanged(line.commit, step.name)
         made = {name: checksums.digest_of(line.directory / name) for name in names}
         entry = line.journal.add(step.name, line.commit, inputs=inputs, outputs=made)
     line.inputs = journals.digest_of(inputs, entry.outputs)

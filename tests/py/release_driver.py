@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,10 +33,12 @@ def note(directory: Path, what: str) -> None:
 
 
 def stand_in(name: str) -> Callable[[Path], list[str]]:
-    """Return a step that does nothing."""
+    """Return a step that does nothing, or during which somebody works in the checkout."""
 
     def step(directory: Path) -> list[str]:
         note(directory, name)
+        if os.environ["TEST_DURING"] == name:
+            subprocess.run(["/bin/sh", "-c", os.environ["TEST_SOMEBODY"]], check=True)
         return []
 
     return step

@@ -194,6 +194,7 @@ class Rig:
                 "GITHUB_TOKEN": TOKEN,
                 "TEST_COMPILER": "1.0",
                 "TEST_MISSING": "",
+                "TEST_DURING": "",
                 **(env or {}),
             },
         }

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import subprocess
@@ -75,6 +76,18 @@ def test_the_same_sources_are_rehearsed_as_the_same_commit(sources: Path) -> Non
     commit_all(sources, "another commit")
     rehearse(sources)
     assert git(clone, "log", "--format=%s").splitlines()[1] == "another commit"
+
+
+def test_two_rehearsals_at_once_are_refused(sources: Path) -> None:
+    rehearse(sources)
+    clone = sources / "build" / "rehearsal"
+    before = git(clone, "rev-parse", "HEAD")
+    with (sources / "build" / "rehearsal.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        done = python(sources, "krafla_release.release", "--version", "0.9.1", "--dry-run")
+    assert done.returncode == 3
+    assert "another rehearsal works there" in done.stderr
+    assert git(clone, "rev-parse", "HEAD") == before
 
 
 def test_without_a_terminal_the_bump_is_shown_and_not_written(sources: Path) -> None:

@@ -249,6 +249,31 @@ def test_two_runs_in_one_directory_are_refused(line: Rig) -> None:
 # ---- what is done again -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("echo changed >README.md", "not committed: README.md"),
+        ("git switch --quiet --detach HEAD~1", "HEAD was {commit} and is "),
+    ],
+    ids=["edited", "switched"],
+)
+def test_files_of_a_checkout_that_changes_meanwhile_are_not_released(
+    line: Rig, command: str, said: str
+) -> None:
+    checkout = line.driver.checkout
+    try:
+        done = line.release(env={"TEST_DURING": "build", "TEST_SOMEBODY": command})
+    finally:
+        git(checkout, "checkout", "--quiet", "--force", "main")
+    assert done.code == 3, done.output
+    assert "the checkout changed while build ran" in done.output
+    assert said.format(commit=line.driver.commit) in done.output
+    assert line.ran() == ["build"]
+    assert not line.github.changing()
+    assert line.release().code == 0
+    assert line.ran() == ["build", *LOCAL]
+
+
 def test_another_compiler_makes_everything_again(line: Rig) -> None:
     assert line.release("--dry-run").code == 0
     assert line.release("--dry-run", env={"TEST_COMPILER": "2.0"}).code == 0
