@@ -65,7 +65,11 @@ def make(arch: str) -> None:
             run("dpkg-deb", "-x", package, unpacked)
         if not (unpacked / PYTHON).exists():
             raise ReleaseError(f"the packages hold no {PYTHON}: are the sources Debian's?")
-        shutil.copytree(unpacked, root, symlinks=True, dirs_exist_ok=True)
+        part = root.with_name(f"{root.name}.part")
+        for left in (part, root):
+            shutil.rmtree(left, ignore_errors=True)
+        shutil.copytree(unpacked, part, symlinks=True)
+        part.replace(root)  # which counts as whole from here on
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -303,6 +303,31 @@ def test_packages_without_a_python_are_refused_and_leave_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_python_whose_copy_was_cut_short_counts_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unpack(*words: str | Path) -> None:
+        place = Path(words[-1])
+        (place / "usr/bin").mkdir(parents=True)
+        (place / "usr/bin/python3").touch()
+        (place / "usr/lib").mkdir()
+
+    def cut_short(_: str, target: str, **__: object) -> None:
+        (Path(target) / "usr/bin").mkdir(parents=True)
+        (Path(target) / "usr/bin/python3").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sysroot, "ROOT", tmp_path)
+    monkeypatch.setattr(sysroot, "download", lambda *_: [tmp_path / "a.deb"])
+    monkeypatch.setattr(sysroot, "run", unpack)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copytree", cut_short)
+        assert sysroot.main(["armv7"]) == project.INTERRUPTED
+    assert sysroot.main(["armv7"]) == 0
+    assert (sysroot.path("armv7") / "usr/lib").is_dir()
+    assert [path.name for path in (tmp_path / "build").iterdir()] == ["sysroot-armv7"]
+
+
 # ---- what an installed package says ------------------------------------------------------------
 
 
