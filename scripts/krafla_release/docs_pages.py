@@ -35,7 +35,7 @@ SPAN = re.compile(r"`([^`]+)`")
 BEGIN = re.compile(
     r"(?:[A-Z_]+=\S* )*"
     r"(?:(?:make|nox|invoke|sh|curl|wget|pip|python3?|git|gh|cmake|cosign|sudo|apt|apt-get|dpkg|dpkg-deb"
-    r"|sha256sum|certutil|docker|podman|buildah|(?:\./)?ml_(?:run|bench|tok)(?:\.cmd)?"
+    r"|sha256sum|certutil|docker|podman|buildah|(?:\./)?ml_\w+(?:\.cmd)?"
     r"|\.venv/bin/[\w-]+|build/[\w/.-]+) \S"
     r"|scripts/[\w-]+\.sh\b)"
 )

@@ -25,9 +25,9 @@ from krafla_release import (
     docs_pages,
     installer,
     package,
-    packed,
     project,
     quickstart,
+    smoke,
     wheel,
 )
 from krafla_release.project import ROOT, ReleaseError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # The first whose pattern is found in a command decides.
-PROGRAMS = r"\bml_(run|bench|tok)\b|python3 tools/(convert|convert_tokenizer|perplexity)\."
+PROGRAMS = r"\bml_\w+|python3 tools/(convert|convert_tokenizer|perplexity)\."
 WHERE = (
     ("checkout", r"build/[\w-]+/|^make "),
     ("downloads", r"install\.sh|SHA256SUMS|\.deb\b|\.whl\b"),
@@ -117,12 +117,8 @@ class Places:
     def unpack(self, name: str) -> Path:
         """Return where an archive of this source is unpacked."""
         archive = archives.find(name)
-        for member in packed.read(package.package(archive, self._directory)):
-            path = self._directory / member.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(member.data)
-            path.chmod(member.mode)
-        return self._directory / package.file_name(archive)
+        package.package(archive, self._directory)
+        return smoke.unpack(archive, self._directory, self._directory)
 
     @functools.cached_property
     def unpacked(self) -> Path:

@@ -29,7 +29,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import isas
-from krafla_release import archives, build, emulated, package, packed, quickstart, wine
+from krafla_release import (
+    archives,
+    build,
+    docs_tables,
+    emulated,
+    package,
+    packed,
+    quickstart,
+    wine,
+)
 from krafla_release.project import (
     ROOT,
     ReleaseError,
@@ -327,7 +336,7 @@ def row_of_table(release: Release, cpu: Cpu, started: isas.Isa, tokens: str) -> 
 
 def smoke_tools(release: Release) -> None:
     """Run the archive's own Python tools, which must find all they need inside it."""
-    for tool in ("convert.py", "convert_tokenizer.py", "perplexity.py"):
+    for tool in docs_tables.TOOLS:
         output(sys.executable, "-E", "-s", release.home / "tools" / tool, "--help")
 
 

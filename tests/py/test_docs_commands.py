@@ -142,6 +142,12 @@ def test_a_slow_command_is_counted_by_the_quick_run_and_executed_by_the_full(
         )
 
 
+def test_a_program_that_is_new_is_a_command_of_the_archive() -> None:
+    for text in ("ml_server model.mlb --port 8080", "./ml_server model.mlb"):
+        assert [c.text for c in docs_pages.in_sentences("page.md", f"Type `{text}`.")] == [text]
+        assert docs_places.of(text) == "archive"
+
+
 def test_sessions_and_tasks_must_exist_with_their_options() -> None:
     offered = docs_commands.Sessions()
     assert offered.fault("nox -s lint types") is None
