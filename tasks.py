@@ -60,7 +60,7 @@ def build(_: Context, arch: str = "") -> None:
     finish(build_module.main(["--arch", arch] if arch else []))
 
 
-@verb(name="package", help={"archive": ARCHIVE, "all": EVERY})
+@verb(help={"archive": ARCHIVE, "all": EVERY})
 def package(_: Context, archive: str = "", *, all: bool = False) -> None:  # noqa: A002
     """Build and make dist/krafla-VERSION-ARCHIVE.tar.gz or .zip."""
     finish(package_module.main(chosen(archive, every=all)))

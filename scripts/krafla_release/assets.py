@@ -150,20 +150,13 @@ def make(directory: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make all files of a release in a directory, and prove them."""
+    """Make all files of a release in a directory."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("directory", type=Path, help="where to write them")
-    parser.add_argument("--prove", action="store_true", help="also run what is in each")
     args = parser.parse_args(argv)
-
-    def work() -> None:
-        make(args.directory)
-        if args.prove:
-            prove(args.directory)
-
-    return exit_code(work)
+    return exit_code(lambda: make(args.directory))
 
 
 if __name__ == "__main__":

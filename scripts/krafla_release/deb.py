@@ -283,9 +283,12 @@ def debian_names() -> list[str]:
 def file_system_of(path: Path) -> dict[str, tuple[int, bytes | str | None]]:
     """Return mode and data, or what a link says, of all that a package puts down, root's all."""
     words = ["dpkg-deb", "--fsys-tarfile", str(path)]
-    data = subprocess.run(words, capture_output=True, check=True).stdout
+    done = subprocess.run(words, capture_output=True, check=False)
+    if done.returncode:
+        why = " ".join(done.stderr.decode(errors="replace").split())
+        raise VerificationError(f"{path.name}: {why}")
     found: dict[str, tuple[int, bytes | str | None]] = {}
-    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
         for info in tar:
             if (info.uid, info.gid, info.uname, info.gname) != (0, 0, "root", "root"):
                 raise VerificationError(f"{path.name}: {info.name} does not belong to root")
@@ -378,9 +381,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     def work() -> None:
-        for archive in packing.choose(args.archive, every=args.all):
-            if args.archive or archive.system == "linux":
-                (smoke if args.smoke else package)(archive, args.dist)
+        for archive in packing.choose(args.archive, every=args.all, system="linux"):
+            (smoke if args.smoke else package)(archive, args.dist)
 
     return exit_code(work)
 

@@ -27,7 +27,7 @@ def reason_against() -> str | None:
     version = versions.current()
     if not changelog.find(version):
         return f"CHANGELOG.md has no section '## {version} — YYYY-MM-DD'"
-    tag = f"refs/tags/v{version}"
+    tag = f"refs/tags/{version.tag}"
     if output("git", "ls-remote", "--tags", REMOTE, tag):
         return f"{tag} is there: {version} is published"
     return None

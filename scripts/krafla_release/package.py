@@ -126,12 +126,14 @@ def missing_tool(archive: Archive) -> str | None:
     return testing.missing_tool(isas.load(archive.arch)[0])
 
 
-def choose(names: Sequence[str], *, every: bool) -> list[Archive]:
-    """Return the archives to handle; of all of them, announce those whose tools are missing."""
+def choose(names: Sequence[str], *, every: bool, system: str = "") -> list[Archive]:
+    """Return the named archives, or every one of a system; announce those that lack a tool."""
     if not every:
         return [archives.find(name) for name in names or [default_archive()]]
     chosen = []
     for archive in archives.load():
+        if system not in ("", archive.system):
+            continue
         reason = missing_tool(archive)
         if reason:
             testing.not_run(archive.name, reason)

@@ -147,6 +147,13 @@ def exit_code(action: Callable[[], object]) -> int:
     except ReleaseError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.code
+    except OSError as error:
+        place = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        print(f"error: {place}", file=sys.stderr)
+        return ReleaseError.code
+    except subprocess.SubprocessError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ReleaseError.code
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         return INTERRUPTED

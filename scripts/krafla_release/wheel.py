@@ -165,9 +165,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     def work() -> None:
-        for archive in packing.choose(args.archive, every=args.all):
-            if archive.system == "linux" or not args.all:
-                (smoke if args.smoke else package)(archive, args.dist)
+        for archive in packing.choose(args.archive, every=args.all, system="linux"):
+            (smoke if args.smoke else package)(archive, args.dist)
 
     return exit_code(work)
 

@@ -268,6 +268,12 @@ def test_a_package_whose_files_belong_to_a_user_is_refused(tmp_path: Path) -> No
         deb.file_system_of(tmp_path / "a.deb")
 
 
+def test_a_file_that_is_no_package_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a.deb").write_text("no package, but text")
+    with pytest.raises(VerificationError, match=r"a\.deb: dpkg-deb: error: "):
+        deb.file_system_of(tmp_path / "a.deb")
+
+
 def test_the_removal_script_takes_bytecode_and_nothing_else(tmp_path: Path) -> None:
     tools = tmp_path / "a b/usr/share/krafla/tools"
     for name in ("mlb/__pycache__/x.pyc", "__pycache__/y.pyc", "mlb/kept.py", "mine/kept"):

@@ -379,3 +379,22 @@ def test_archive_that_would_write_outside_is_refused(name: str, tmp_path: Path) 
     with pytest.raises(ReleaseError, match="would be written outside"):
         project.unpack(path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [
+        (lambda: Path("no such", "file").read_bytes(), "no such/file: No such file or directory"),
+        (lambda: subprocess.run(["sleep", "9"], timeout=0.01, check=False), "timed out after 0.0"),
+        (lambda: subprocess.run(["false"], check=True), "non-zero exit status 1"),
+    ],
+    ids=["file", "timeout", "code"],
+)
+def test_what_the_system_refuses_ends_a_tool_in_one_line(
+    fails: Callable[[], object], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.exit_code(fails) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert said in error

@@ -94,6 +94,16 @@ def test_archives_that_cannot_be_built_here_are_announced(
     assert capsys.readouterr().out == "not run: linux-armv7hf: no gcc\n"
 
 
+def test_of_archives_for_another_system_nothing_is_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(testing, "missing_tool", lambda _: None)
+    monkeypatch.setattr(build, "mingw_compiler", lambda: None)
+    chosen = package.choose([], every=True, system="linux")
+    assert [archive.system for archive in chosen] == ["linux"] * 3
+    assert capsys.readouterr().out == ""
+
+
 def test_testing_lists_its_sessions_when_asked_for_an_unknown_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
