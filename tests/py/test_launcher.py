@@ -20,7 +20,7 @@ BUILDS = {"wide": "feature-b feature-a", "middle": "feature-a", "low": "base"}
 CPUS = {"wide": "base feature-a feature-b", "middle": "base feature-a", "low": "base", "none": ""}
 SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]]
 # Not needed for a release; tried where somebody has installed them.
-OTHERS = [["zsh", "--emulate", "sh"], ["mksh"], ["posh"]]
+OTHERS = [["zsh"], ["zsh", "--emulate", "sh"], ["mksh"], ["posh"]]
 SHELLS += [shell for shell in OTHERS if shutil.which(shell[0])]
 PLACES = [
     "plain",
@@ -160,17 +160,20 @@ def test_launcher_without_builds_is_a_runtime_error_not_a_cpu_error(tree: Tree) 
 
 
 @pytest.mark.parametrize("isa", ["low", "wide"], ids=["the one that is asked", "the one that fits"])
-@pytest.mark.parametrize("fault", ["missing", "not executable"])
+@pytest.mark.parametrize("fault", ["missing", "not executable", "directory"])
 def test_launcher_names_a_build_that_cannot_be_started(tree: Tree, isa: str, fault: str) -> None:
     build = tree.home / "bin" / f"ml_run-{isa}"
-    if fault == "missing":
-        build.unlink()
-    else:
+    if fault == "not executable":
         build.chmod(0o644)
+    else:
+        build.unlink()
+    if fault == "directory":
+        build.mkdir()
     done = tree.run()
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"error: cannot start {build}" in done.stderr
+    assert done.stderr.startswith(f"error: cannot start {build}: ")
     assert done.stderr.endswith("not on a noexec file system?\n")
+    assert done.stderr.count("\n") == 1
     assert tree.run(env={"KRAFLA_ISA": "middle"}).stdout == "middle"
 
 
