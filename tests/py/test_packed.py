@@ -199,6 +199,7 @@ def zip_of(*names: str, mode: int = stat.S_IFREG | 0o644, system: int = 3) -> by
 
 
 NAMES_REFUSED = [
+    "",
     "/absolute",
     "../outside",
     "a/../../outside",
@@ -232,6 +233,20 @@ def test_member_with_a_bad_name_is_refused(tmp_path: Path, name: str, form: str)
 def test_tar_member_that_is_no_file_is_refused(tmp_path: Path, kind: bytes) -> None:
     with pytest.raises(VerificationError, match="'a' is no regular file"):
         packed.read(put(tmp_path, tar_of(tar_entry("a", kind))))
+
+
+def test_member_with_holes_is_refused(tmp_path: Path) -> None:
+    """A few bytes of a sparse member may stand for as many as memory holds."""
+    packed_to = io.BytesIO()
+    with tarfile.open(fileobj=packed_to, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        info = tarfile.TarInfo("a")
+        sparse = {"major": "1", "minor": "0", "name": "a", "realsize": "9999"}
+        info.pax_headers = {f"GNU.sparse.{key}": text for key, text in sparse.items()}
+        info.size = 512
+        tar.addfile(info, io.BytesIO(b"0\n".ljust(512, b"\0")))
+    path = put(tmp_path, gzip.compress(packed_to.getvalue()))
+    with pytest.raises(VerificationError, match="'a' is no regular file"):
+        packed.read(path)
 
 
 @pytest.mark.parametrize(
@@ -314,6 +329,47 @@ def test_file_that_is_not_there_is_one_line(
 ) -> None:
     assert package.main(["--digest", str(tmp_path / "none")]) == VerificationError.code
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_pipe_is_no_file_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.tar.gz")
+    with pytest.raises(VerificationError, match="there is no such file"):
+        packed.read(tmp_path / "a.tar.gz")
+
+
+@pytest.mark.parametrize("header", [{"size": "x"}, {"path": "b"}, {"comment": "c"}], ids=str)
+def test_tar_header_that_others_may_read_in_another_way_is_refused(
+    tmp_path: Path, header: dict[str, str]
+) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
+        info = tarfile.TarInfo("a")
+        info.pax_headers = header
+        tar.addfile(info)
+    with pytest.raises(VerificationError, match="has a header that no archive of ours has"):
+        packed.read(put(tmp_path, data.getvalue()))
+
+
+def test_tar_member_of_negative_size_is_refused(tmp_path: Path) -> None:
+    head = bytearray(tarfile.TarInfo("a").tobuf(tarfile.GNU_FORMAT))
+    head[124:136] = b"\xff" * 12  # the size, -1 in the way of GNU
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    data = gzip.compress(bytes(head) + bytes(1024), mtime=0)
+    with pytest.raises(VerificationError, match="has a header that no archive of ours has"):
+        packed.read(put(tmp_path, data))
+
+
+def test_zip_member_that_others_call_by_another_name_is_refused(tmp_path: Path) -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        info = zipfile.ZipInfo("a")
+        info.create_system = 3
+        info.extra = b"up\x06\0\x01\0\0\0\0b"  # the name b, to Info-ZIP
+        archive.writestr(info, b"")
+    for hostile in (data.getvalue(), zip_of("aXb").replace(b"aXb", b"a\0b")):
+        with pytest.raises(VerificationError, match="has a header that no archive of ours has"):
+            packed.read(put(tmp_path, hostile))
 
 
 def test_encrypted_zip_is_refused(tmp_path: Path) -> None:
