@@ -54,6 +54,15 @@ def asked_of(error: TryLaterError) -> float:
     return error.seconds if isinstance(error, BusyError) else 0.0
 
 
+def wait_after(error: TryLaterError, wait: float | None) -> None:
+    """Wait before another try, longer if the service asks for it; raise what is for another run."""
+    asked = asked_of(error)
+    if wait is None or asked > LONGEST_WAIT:
+        raise error
+    print(f"  {error}", flush=True)
+    time.sleep(max(wait, asked))
+
+
 class Session(requests.Session):
     """A session whose every request has a timeout, and a second try where that is safe."""
 

@@ -245,11 +245,8 @@ def converge(line: Line, *kinds: str) -> None:
         try:
             remote = apply(line, target, action)
         except TryLaterError as error:
-            asked = error.seconds if isinstance(error, http.BusyError) else 0.0
-            if wait is None or asked > http.LONGEST_WAIT:
-                raise
-            print(f"  {error}\n  looking whether it was done", flush=True)
-            time.sleep(max(wait, asked))
+            http.wait_after(error, wait)
+            print("  looking whether it was done", flush=True)
         else:
             what = {"what": action.what}
             line.journal.add(action.kind, line.commit, facts=what, remote=str(remote))
@@ -340,6 +337,8 @@ def publish(line: Line) -> None:
     """Publish, which creates the tag; then see what everybody sees now."""
     converge(line, plan.PUBLISH)
     tagged = line.client.commit_of(f"tags/{line.version.tag}")
+    if tagged is None:
+        raise TryLaterError(f"GitHub does not show the tag {line.version.tag} yet")
     if tagged != line.commit:
         raise VerificationError(f"{line.version.tag} is the tag of {tagged}, not of {line.commit}")
     verify(line, line.client.download_public)
@@ -367,10 +366,7 @@ def complete_notes(line: Line) -> None:
                 line.journal.add("doi", line.commit, remote=line.doi)
             return
         except TryLaterError as error:
-            if wait is None:
-                raise
-            print(f"  {error}", flush=True)
-            time.sleep(wait)
+            http.wait_after(error, wait)
 
 
 def docs_page(line: Line) -> None:
@@ -440,6 +436,15 @@ def run(line: Line) -> None:
 # ---- the command --------------------------------------------------------------------------------
 
 
+def agreed(question: str) -> bool:
+    """Return whether a person at the terminal says yes; its end says nothing."""
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
 def offer(version: Version, planned: Sequence[bump.Change]) -> None:
     """Show the bump that is missing, and write it if a person at a terminal says yes."""
     print("".join(change.diff() for change in planned), end="")
@@ -447,7 +452,7 @@ def offer(version: Version, planned: Sequence[bump.Change]) -> None:
     how = f"python -m krafla_release.bump --version {version} --write"
     if not sys.stdin.isatty():
         raise PreflightError(f"nothing is written: PYTHONPATH=scripts {how}, commit, push, again")
-    if input("write it? [y/N] ").strip().lower() not in ("y", "yes"):
+    if not agreed("write it? [y/N] "):
         raise PreflightError("nothing is written")
     bump.write(planned)
     print(f"written: {', '.join(str(change.path) for change in planned)}")
@@ -500,8 +505,6 @@ def main(argv: Sequence[str] | None = None, pause: float = 1.0) -> int:
         nonlocal code
         try:
             code = release(args, pause)
-        except OSError as error:
-            raise ReleaseError(f"{error.filename or 'a file'}: {error.strerror}") from error
         except KeyboardInterrupt:
             how = "" if args.dry_run else " with --resume"
             print(f"\nthe same command{how} goes on from here", flush=True)

@@ -196,6 +196,8 @@ def add(client: github.Client, version: Version, doi: str, *, dry_run: bool = Fa
     try:
         client.edit(release, body)
     except TryLaterError as error:
+        if http.asked_of(error) > http.LONGEST_WAIT:  # refused, so it was not done
+            raise
         print(f"{error}: looking whether it was done", file=sys.stderr)
     # There is no precondition in GitHub's interface: whoever wrote last is looked up.
     after = published(client, version).body

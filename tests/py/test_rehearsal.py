@@ -119,11 +119,12 @@ def answer(checkout: Path, text: str) -> tuple[int, str]:
     return process.returncode, shown
 
 
-@pytest.mark.parametrize("text", ["n", "", "maybe"])
+@pytest.mark.parametrize("text", ["n", "", "maybe", "\x04"], ids=["n", "enter", "maybe", "ctrl-d"])
 def test_at_a_terminal_anything_but_yes_writes_nothing(sources: Path, text: str) -> None:
     code, shown = answer(sources, text)
     assert code == 3
     assert "write it? [y/N]" in shown
+    assert shown.endswith("error: nothing is written\n")
     assert git(sources, "status", "--porcelain") == ""
 
 

@@ -16,7 +16,7 @@ import pytest
 from loopback import Fault
 from loopback_github import HOME, PUBLIC, STORAGE, UPLOADS, StoredAsset
 from release_driver import FILES
-from release_rig import TOKEN, Driver, Rig, driver, problems, rig
+from release_rig import TAG, TOKEN, Driver, Rig, driver, problems, rig
 
 ROUTES = {
     "list": ("GET", f"{HOME}/releases"),
@@ -186,3 +186,23 @@ def test_a_wait_of_an_hour_is_left_to_the_next_run(line: Rig) -> None:
     assert done.code == 75
     assert "rate limit, again in 60 minutes" in done.output
     assert len(line.github.changing()) == 1
+
+
+def test_a_wait_of_an_hour_before_the_doi_is_added_is_left_to_the_next_run(line: Rig) -> None:
+    fault = Fault("PATCH", rf"{HOME}/releases/\d+", status=429, headers={"Retry-After": "3600"})
+    fault.skips = 1  # publishing
+    line.github.faults.append(fault)
+    assert line.release().code == 75
+    assert len(line.github.changing()) == len(FILES) + 5  # two more files, draft, publish, DOI
+    assert line.release("--resume").code == 0
+
+
+def test_a_tag_that_github_shows_late_is_for_later(line: Rig, want: list[Any]) -> None:
+    there = Fault("GET", f"{HOME}/commits/tags/.*", status=404, times=99)
+    line.github.faults.append(there)
+    done = line.release()
+    assert done.code == 75
+    assert f"GitHub does not show the tag {TAG} yet" in done.output
+    there.times = 0
+    assert line.release("--resume").code == 0
+    assert problems(line, want) == []
