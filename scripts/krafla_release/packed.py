@@ -48,6 +48,7 @@ DAMAGE = (
     RuntimeError,
     ValueError,
 )
+STRANGE = "has a header that no archive of ours has"
 MODES = 0o777  # a mode with any other bit (setuid) is refused
 
 
@@ -92,6 +93,8 @@ def below(top: str, members: Sequence[Member]) -> list[Member]:
 def read(path: Path) -> list[Member]:
     """Return the files of a .tar.gz or .zip in its order; whatever we do not write is refused."""
     found: dict[str, Member] = {}
+    if not path.is_file():  # reading a pipe would wait
+        raise VerificationError(f"{path}: there is no such file")
     try:
         for member in zip_members(path) if path.suffix in ZIPS else tar_members(path):
             if fault := fault_of(member) or ("it is there twice" if member.path in found else ""):
@@ -109,7 +112,12 @@ def fault_of(member: Member) -> str:
     parts = PurePosixPath(member.path).parts
     if len(member.path) > MOST_NAME or not member.path.isprintable():
         return "the name is too long or not printable"
-    if "/".join(parts) != member.path or ".." in parts or set(member.path) & set("\\:"):
+    if (
+        not parts
+        or "/".join(parts) != member.path
+        or ".." in parts
+        or set(member.path) & set("\\:")
+    ):
         return "the name would lead out of the directory it is unpacked in"
     if member.mode & ~MODES:
         return f"mode {member.mode:04o}"
@@ -127,6 +135,8 @@ def tar_members(path: Path) -> Iterator[Member]:
             content = tar.extractfile(info) if info.isreg() and not info.issparse() else None
             if content is None:
                 raise VerificationError(f"{path}: {info.name[:MOST_NAME]!r} is no regular file")
+            if info.pax_headers or info.size < 0:  # which others may read in another way
+                raise VerificationError(f"{path}: {info.name[:MOST_NAME]!r} {STRANGE}")
             yield Member(info.name, info.mode, content.read())
 
 
@@ -142,6 +152,9 @@ def zip_members(path: Path) -> Iterator[Member]:
                 raise VerificationError(
                     f"{path}: {info.filename[:MOST_NAME]!r} is neither stored nor deflated"
                 )
+            # To other programs, an extra field or what follows a NUL may be another name.
+            if info.extra or info.orig_filename != info.filename:
+                raise VerificationError(f"{path}: {info.filename[:MOST_NAME]!r} {STRANGE}")
             with archive.open(info) as content:
                 data = content.read(left + 1)
             left -= len(data)

@@ -174,7 +174,7 @@ def test_content_digest_depends_on_path_mode_and_content_alone() -> None:
 def tar_of(*infos: tarfile.TarInfo) -> bytes:
     """Pack empty members as they are given."""
     data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as tar:
+    with tarfile.open(fileobj=data, mode="w:gz", format=tarfile.GNU_FORMAT) as tar:
         for info in infos:
             tar.addfile(info, io.BytesIO(bytes(info.size)))
     return data.getvalue()
