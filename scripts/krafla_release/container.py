@@ -266,10 +266,12 @@ def run_native(container: Container) -> None:
         program = container.root / HOME / "bin" / f"ml_run-{isa.name}"
         if subprocess.run([str(program), "--probe"], capture_output=True, check=False).returncode:
             want = f"error: CPU lacks {isa.needs[0]} required by ISA={isa.name}"
-            expect("the refusal", want, container.call(*tokens, chosen=isa.name, code=3))
+            said = container.call(*tokens, chosen=isa.name, code=3)
+            testing.expect("the refusal", want, said.strip())
         else:
             want = wheel_smoke.answer(model, fused=isa.fused)
-            expect(f"the tokens of {isa.name}", want, container.call(*tokens, chosen=isa.name))
+            said = container.call(*tokens, chosen=isa.name)
+            testing.expect(f"the tokens of {isa.name}", want, said.strip())
     container.call(*tokens)
     container.call("no such file", "--tokens", "1", code=1)
     container.call("--no-such-option", code=2)
@@ -286,14 +288,7 @@ def run_emulated(container: Container) -> None:
         words += [container.root / HOME / "bin" / f"ml_run-{isa.name}", model]
         words += ["--tokens", smoke.TOKENS, "-n", str(wheel_smoke.POSITIONS)]
         want = wheel_smoke.answer(model, fused=isa.fused)
-        expect(f"the tokens of {isa.name}", want, output(*words))
-
-
-def expect(what: str, want: str, got: str) -> None:
-    """Fail unless something is as meant."""
-    if want != got.strip():
-        raise VerificationError(f"{what}: {got.strip()!r}, want {want!r}")
-    print(f"  {what}: {want}")
+        testing.expect(f"the tokens of {isa.name}", want, output(*words))
 
 
 def refuse_changed(store: Store, context: Path, arch: str) -> None:

@@ -141,30 +141,24 @@ class User:
         return done.stdout.partition(",")[0]
 
 
-def expect(what: str, want: object, got: object) -> None:
-    """Fail unless something is as it must be."""
-    if want != got:
-        raise VerificationError(f"{FILE_NAME}: {what}: {got}, want {want}")
-    print(f"  {what}: {got}")
-
-
 def smoke_shell(user: User, archive: Archive, old: str, new: str, files: tuple[Path, Path]) -> None:
     """Install an old release, upgrade to the new one, run every program, uninstall."""
     user.home.mkdir()
     user.pipe(old)
-    expect("installed", f"ml_run {OLD_VERSION}", user.version())
+    testing.expect("installed", f"ml_run {OLD_VERSION}", user.version())
     user.pipe(new)
-    expect("upgraded", f"ml_run {version()}", user.version())
+    testing.expect("upgraded", f"ml_run {version()}", user.version())
     versions = user.home / ".local/share/krafla"
-    expect("kept", [version()], sorted(path.name for path in versions.glob("[0-9]*")))
+    testing.expect("kept", [version()], sorted(path.name for path in versions.glob("[0-9]*")))
     installed = Release(archive, user.home / ".local/bin", *files, answers())
     ran, tokens = installed.generate()
     isa = next(row for row in installed.rows if row.name == ran)
     installed.expect_answer(isa, tokens)
     installed.run_every_program(isa, {})
-    expect("run twice", "installed already", user.pipe(new).partition(" is ")[2].partition(":")[0])
+    again = user.pipe(new).partition(" is ")[2].partition(":")[0]
+    testing.expect("run twice", "installed already", again)
     user.pipe(new, "--uninstall")
-    expect("left after --uninstall", [], sorted(path.name for path in user.home.iterdir()))
+    testing.expect("left after --uninstall", [], sorted(path.name for path in user.home.iterdir()))
 
 
 def old_archive(archive: Archive, directory: Path) -> Path:

@@ -48,7 +48,7 @@ from krafla_release.project import (
     run,
     version,
 )
-from krafla_release.testing import VNNIRUN, not_run, vnnirun
+from krafla_release.testing import VNNIRUN, expect, not_run, vnnirun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -369,13 +369,6 @@ def smoke_twins(release: Release, isa: isas.Isa) -> None:
         raise VerificationError(f"{twin} did not complete {PROMPT!r}: {done.stderr!r}")
     expect_text("ml_run for Windows, beside that for Linux", there, here)
     print(f"  {len(done.stdout)} bytes, the same as for Linux: {here.strip()!a}")
-
-
-def expect(what: str, want: str, got: str) -> None:
-    """Fail unless the right build ran."""
-    if want != got:
-        raise VerificationError(f"{what}: {got} ran, want {want}")
-    print(f"  {what}: {got}\n", end="", flush=True)
 
 
 def expect_text(what: str, want: str, got: str) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import isas
 from krafla_release import build, kernels
-from krafla_release.project import ROOT, ReleaseError, exit_code, run
+from krafla_release.project import ROOT, ReleaseError, VerificationError, exit_code, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,13 @@ FEW_KERNELS = "matmul * k=64 *"
 def not_run(what: str, reason: str) -> None:
     """Announce a test that could not be run; `make check` lists these lines at its end."""
     print(f"not run: {what}: {reason}", flush=True)
+
+
+def expect(what: str, want: object, got: object) -> None:
+    """Show what came of a test, and fail unless it is as it must be."""
+    if want != got:
+        raise VerificationError(f"{what}: {got}, want {want}")
+    print(f"  {what}: {got}\n", end="", flush=True)  # in one piece beside another lane's
 
 
 def missing_tool(isa: isas.Isa) -> str | None:

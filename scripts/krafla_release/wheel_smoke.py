@@ -91,7 +91,7 @@ class Installed:
         loaded, ran, tokens = done.stdout.splitlines()
         if not Path(loaded).is_relative_to(self.place):
             raise VerificationError(f"{loaded} was imported instead of the wheel's")
-        smoke.expect(f"the library on {cpu or 'this CPU'}", isa.name, ran)
+        testing.expect(f"the library on {cpu or 'this CPU'}", isa.name, ran)
         if isa.fused not in self.answers:
             self.answers[isa.fused] = answer(self.model, fused=isa.fused)
         if tokens != self.answers[isa.fused]:

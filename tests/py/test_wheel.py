@@ -242,7 +242,7 @@ def saying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Saying:
     [
         (0, "{place}/krafla/__init__.py\nsse2\n1 2 3\n", None),
         (0, "/elsewhere/krafla/__init__.py\nsse2\n1 2 3\n", "was imported instead"),
-        (0, "{place}/krafla/__init__.py\nsse41\n1 2 3\n", "sse41 ran, want sse2"),
+        (0, "{place}/krafla/__init__.py\nsse41\n1 2 3\n", "sse41, want sse2"),
         (0, "{place}/krafla/__init__.py\nsse2\n1 2 4\n", "gave 1 2 4, ml_run of its class 1 2 3"),
         (-4, "", "sse2 ended with code -4"),
     ],
