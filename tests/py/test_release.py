@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from krafla_release.journal import Journal
+from loopback import Request
 from loopback_github import StoredAsset, StoredRelease
 from release_driver import FILES
 from release_rig import TAG, TOKEN, VERSION, Driver, Rig, commit_all, driver, git, problems, rig
@@ -90,6 +91,21 @@ def test_a_release_is_left_alone_by_a_machine_that_makes_the_same_files(line: Ri
     shutil.rmtree(line.dist)
     assert line.release().code == 0
     assert len(line.github.changing()) == changed
+
+
+def test_a_tag_that_publishing_made_of_another_commit_is_an_error(line: Rig) -> None:
+    watch, other = line.github.watch, "d" * 40
+    line.github.commits.add(other)
+
+    def moved(request: Request, when: str) -> bool:
+        if when == "done" and TAG in line.github.tags:
+            line.github.tags[TAG] = other
+        return watch(request, when)
+
+    line.github.watch = moved
+    done = line.release()
+    assert done.code == 4
+    assert f"{TAG} is the tag of {other}, not of {line.driver.commit}" in done.output
 
 
 # ---- the dry run --------------------------------------------------------------------------------
