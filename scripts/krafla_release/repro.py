@@ -127,6 +127,16 @@ def first_build() -> Path:
     return directory
 
 
+def given_build(directory: Path) -> Path:
+    """Return where files were made or fetched; all of a release must be there."""
+    missing = [name for name in assets.expected() if not (directory / name).is_file()]
+    if missing:
+        raise PreflightError(
+            f"{directory} has no {', '.join(missing)}: put every file of the release there"
+        )
+    return directory.resolve()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Build once more and compare."""
     parser = argparse.ArgumentParser(
@@ -137,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def work() -> None:
         started = time.monotonic()
-        first = args.against.resolve() if args.against else first_build()
+        first = given_build(args.against) if args.against else first_build()
         with tempfile.TemporaryDirectory(prefix="krafla-repro-") as temporary:
             second = rebuild(ROOT, Path(temporary))
             compare(first, second, assets.expected())

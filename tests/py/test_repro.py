@@ -161,6 +161,16 @@ def test_first_build_is_not_made_of_changes_that_nobody_else_has(
         repro.first_build()
 
 
+def test_first_build_that_is_not_all_there_is_said_before_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").write_text("fetched")
+    monkeypatch.setattr(repro, "rebuild", pytest.fail)
+    monkeypatch.setattr(assets, "expected", lambda: ["a", "b", "c"])
+    assert repro.main(["--against", str(tmp_path)]) == 3
+    assert f"{tmp_path} has no b, c: put every file of the release there" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("circumstances", "want"),
     [
