@@ -113,6 +113,7 @@ def types(session: nox.Session) -> None:
 @nox.session(tags=["release"])
 def docs(session: nox.Session) -> None:
     """Check that no page is stale, build the site, run every command of the docs; `-- --quick`."""
+    session.run("make", "-s", "ISA=scalar", "THREADS=pthread", external=True)  # says its options
     session.run(PYTHON, "scripts/sync_docs.py", "--check")
     session.run(PYTHON, "-m", "krafla_release.site", env=ENV)
     module(session, "docs_commands")
