@@ -11,18 +11,12 @@ import functools
 import hashlib
 import posixpath
 import re
-import sys
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from krafla_release.project import ROOT, ReleaseError, facts, version
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from krafla_release.project import ROOT, ReleaseError, facts, read_toml, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,7 +73,7 @@ class Member:
 @functools.cache
 def table() -> dict[str, Any]:
     """Return archives.toml as it stands."""
-    return tomllib.loads((PACKAGING / "archives.toml").read_text())
+    return read_toml(PACKAGING / "archives.toml")
 
 
 def load() -> list[Archive]:

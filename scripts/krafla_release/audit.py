@@ -4,9 +4,9 @@
     PYTHONPATH=scripts python3 -m krafla_release.audit avx2-pt-asm
 
 A program is static, has no memory that is both writable and executable, and does not tell in which
-folder it was built.  Objects of
-runtime/kernels/<isa> use what their row of isas.txt asks for, all others the least CPU of the
-architecture: the guard must run everywhere.  What is not built is listed as not run.
+folder it was built.  Objects of runtime/kernels/<isa> use what their row of isas.txt asks for, all
+others the least CPU of the architecture: the guard must run everywhere.  What is not built is
+listed as not run.
 """
 
 from __future__ import annotations

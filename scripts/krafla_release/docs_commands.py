@@ -28,13 +28,15 @@ from typing import TYPE_CHECKING
 
 from krafla_release import docs_pages, docs_places, wine
 from krafla_release.docs_pages import BATCH, PROGRAM, SHELL, Command
-from krafla_release.project import ROOT, ReleaseError, VerificationError, exit_code, output
+from krafla_release.project import (
+    ROOT,
+    ReleaseError,
+    VerificationError,
+    exit_code,
+    output,
+    read_toml,
+)
 from krafla_release.testing import not_run
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +74,7 @@ class Outcome:
 
 def table(path: Path = TABLE) -> dict[str, Row]:
     """Return commands.toml by the commands' text."""
-    rows = tomllib.loads(path.read_text(encoding="utf-8"))["command"]
+    rows = read_toml(path)["command"]
     known: dict[str, Row] = {}
     for row in rows:
         if row["text"] in known:

@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING
 
 import isas
 from krafla_release import build, testing
-from krafla_release.project import ROOT, version
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from krafla_release.project import ROOT, read_toml, version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +113,7 @@ def isa_line(name: str, isa: isas.Isa) -> str:
 
 def pins(extra: str) -> dict[str, str]:
     """Return the packages of an extra and their versions, from pyproject.toml."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = read_toml(ROOT / "pyproject.toml")["project"]
     newer = sys.version_info >= (3, 11)
     found = {}
     for line in extras["optional-dependencies"][extra]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,14 +68,22 @@ def version() -> str:
     return found[1]
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a TOML file says."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:  # a package: what runs by Python alone reads no such file
+        import tomli as tomllib
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ReleaseError(f"{path}: {error}") from None
+
+
 @functools.cache
 def facts() -> dict[str, str]:
     """Return packaging/project.toml: the names under which the project is published."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:  # a package: what runs by Python alone asks for no facts
-        import tomli as tomllib
-    return {name: str(value) for name, value in tomllib.loads(FACTS.read_text()).items()}
+    return {name: str(value) for name, value in read_toml(FACTS).items()}
 
 
 def source_date_epoch() -> int:

@@ -148,6 +148,13 @@ def test_a_program_that_is_new_is_a_command_of_the_archive() -> None:
         assert docs_places.of(text) == "archive"
 
 
+def test_a_damaged_table_is_named_with_its_line(tmp_path: Path) -> None:
+    table = tmp_path / "commands.toml"
+    table.write_text("[[command]]\ntext = make\n")
+    with pytest.raises(ReleaseError, match=r"commands\.toml: .*line 2"):
+        docs_commands.table(table)
+
+
 def test_sessions_and_tasks_must_exist_with_their_options() -> None:
     offered = docs_commands.Sessions()
     assert offered.fault("nox -s lint types") is None
