@@ -175,6 +175,18 @@ def test_an_image_with_other_members_or_modes_is_refused(image: container.Contai
         container.check_image(image)
 
 
+def test_archives_that_have_no_base_here_are_announced_and_nothing_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arm = archives.find("linux-aarch64")
+    package.path_of(arm, tmp_path).touch()
+    monkeypatch.setattr(container, "missing", lambda: "")
+    monkeypatch.setattr(container, "busybox_of", lambda _: tmp_path / "none")
+    assert container.main(["--dist", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("not run: the image for linux/arm64: no busybox of aarch64")
+
+
 def test_what_a_machine_cannot_do_is_announced(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
