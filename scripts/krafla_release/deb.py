@@ -38,6 +38,7 @@ from krafla_release.project import (
     run,
     source_date_epoch,
     version,
+    write_atomically,
 )
 from krafla_release.smoke import CPU_VARIABLE, Release, answers, make_files, wrap
 
@@ -205,15 +206,13 @@ def write_tree(tree: Path, contents: Contents, epoch: int) -> None:
 
 def pack(contents: Contents, path: Path, epoch: int, compression: str = "-Zxz") -> None:
     """Write a package; one thread, as the bytes depend on how many compress."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
     with tempfile.TemporaryDirectory() as temporary:
-        tree = Path(temporary) / "tree"
+        tree, made = Path(temporary) / "tree", Path(temporary) / path.name
         tree.mkdir()
         write_tree(tree, contents, epoch)
         steady = {"SOURCE_DATE_EPOCH": str(epoch), "DPKG_DEB_THREADS_MAX": "1"}
-        run("dpkg-deb", "--root-owner-group", compression, "--build", tree, part, env=steady)
-    part.replace(path)
+        run("dpkg-deb", "--root-owner-group", compression, "--build", tree, made, env=steady)
+        write_atomically(path, made.read_bytes())
 
 
 def package(archive: Archive, directory: Path = packing.DIST) -> Path:

@@ -268,6 +268,19 @@ def test_a_package_whose_files_belong_to_a_user_is_refused(tmp_path: Path) -> No
         deb.file_system_of(tmp_path / "a.deb")
 
 
+def test_a_package_that_cannot_be_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_off(*words: str | Path, **_: object) -> None:
+        Path(words[-1]).write_bytes(b"half")
+        raise ReleaseError("broke off")
+
+    monkeypatch.setattr(deb, "run", break_off)
+    with pytest.raises(ReleaseError, match="broke off"):
+        deb.pack(deb.contents_of(ARCHIVE, MEMBERS, EPOCH), tmp_path / "dist" / "a.deb", EPOCH)
+    assert list((tmp_path / "dist").glob("*")) == []
+
+
 def test_a_file_that_is_no_package_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.deb").write_text("no package, but text")
     with pytest.raises(VerificationError, match=r"a\.deb: dpkg-deb: error: "):
