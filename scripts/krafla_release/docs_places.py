@@ -157,7 +157,8 @@ class Places:
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a reader who has the programs and Python in PATH."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("KRAFLA_")}
+        own = ("KRAFLA_", "GITHUB_")  # a maintainer's choices and token
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         path = [str(Path(sys.executable).parent), kept["PATH"]]
         if "unpacked" in self.__dict__:
             path.insert(0, str(self.unpacked))

@@ -148,6 +148,15 @@ def test_a_program_that_is_new_is_a_command_of_the_archive() -> None:
         assert docs_places.of(text) == "archive"
 
 
+def test_a_command_of_the_docs_sees_neither_a_token_nor_a_users_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GITHUB_TOKEN", "GITHUB_API_URL", "KRAFLA_ISA"):
+        monkeypatch.setenv(name, "of this machine")
+    with docs_places.places(tmp_path) as places:
+        assert "of this machine" not in places.environment().values()
+
+
 def test_a_damaged_table_is_named_with_its_line(tmp_path: Path) -> None:
     table = tmp_path / "commands.toml"
     table.write_text("[[command]]\ntext = make\n")
