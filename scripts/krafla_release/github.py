@@ -41,6 +41,7 @@ PAGES = 100  # more is a server that goes round in circles
 ASSET_LIMIT = 2 << 30  # bytes, GitHub's own
 NOT_THERE = (404, 422)  # of a commit: no such name, no such hash
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+LONGEST_LINE = 1000  # characters of a name or an address in GitHub's answers
 STORED = "uploaded"  # the state of an asset that is whole
 
 
@@ -84,6 +85,14 @@ def described(what: str) -> Iterator[None]:
         raise TryLaterError(f"GitHub described {what} in another form: {error}") from None
 
 
+def line_of(value: Any) -> str:
+    """Return a text that is shown and compared; GitHub has none with control codes in it."""
+    text = str(value)
+    if not text.isprintable() or len(text) > LONGEST_LINE:
+        raise ValueError(f"{text[:20]!r} is no name or address")
+    return text
+
+
 def asset_of(data: Any) -> Asset:
     """Return an asset from GitHub's JSON."""
     with described("a file"):
@@ -91,11 +100,11 @@ def asset_of(data: Any) -> Asset:
         found = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
         return Asset(
             id=int(data["id"]),
-            name=str(data["name"]),
+            name=line_of(data["name"]),
             size=int(data["size"]),
             state=str(data["state"]),
             digest=found[1] if found else "",
-            browser_url=str(data["browser_download_url"]),
+            browser_url=line_of(data["browser_download_url"]),
         )
 
 
@@ -104,12 +113,12 @@ def release_of(data: Any) -> Release:
     with described("a release"):
         return Release(
             id=int(data["id"]),
-            tag=str(data["tag_name"]),
-            target=str(data["target_commitish"]),
+            tag=line_of(data["tag_name"]),
+            target=line_of(data["target_commitish"]),
             body=str(data["body"] or ""),
             draft=bool(data["draft"]),
-            page=str(data["html_url"]),
-            upload_url=str(data["upload_url"]).partition("{")[0],
+            page=line_of(data["html_url"]),
+            upload_url=line_of(data["upload_url"]).partition("{")[0],
             assets=tuple(asset_of(asset) for asset in data["assets"]),
         )
 
@@ -186,7 +195,7 @@ class Client:
         if answer.status_code in NOT_THERE:
             return None
         with described("a commit"):
-            return str(http.json_of(self.allowed(answer))["sha"])
+            return line_of(http.json_of(self.allowed(answer))["sha"])
 
     def create_draft(self, tag: str, commit: str, title: str, body: str) -> Release:
         """Make a draft; publishing it will create the tag at the commit."""
@@ -270,7 +279,7 @@ def token() -> str:
 def from_environment(pause: float = 1.0, tries: int = http.TRIES) -> Client:
     """Return the client that the environment asks for, by default the project's repository."""
     repository = os.environ.get("GITHUB_REPOSITORY") or facts()["repository"]
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+", repository):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*/(?!\.{1,2}$)[A-Za-z0-9._-]+", repository):
         raise PreflightError(f"GITHUB_REPOSITORY is {repository!r}, expected OWNER/NAME")
     return Client(repository, token(), http.address("GITHUB_API_URL", API_URL), pause, tries)
 

@@ -38,6 +38,7 @@ OUTAGES = frozenset({408, 500, 502, 503, 504})
 LATER = OUTAGES | {429}  # answers that another time may change
 LONGEST_WAIT = 300.0  # seconds; a service that asks for more is asked again by the next run
 CHUNK = 1 << 16
+ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~/-]*)?")  # paths are added to it
 SAID = 300  # characters of an answer that a message shows
 
 
@@ -125,10 +126,12 @@ def address(variable: str, default: str) -> str:
     url = (os.environ.get(variable) or default).rstrip("/")
     try:
         parts = urlsplit(url)
+        plain = parts.hostname and (parts.port is None or parts.port > 0)
     except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise PreflightError(f"{variable} is {url!r}, expected an address like {default}")
+        plain = False
+    if not plain or not ADDRESS.fullmatch(url):  # what stands before an @ may be a password
+        given = repr(url) if "@" not in url else "not one"
+        raise PreflightError(f"{variable} is {given}, expected an address like {default}")
     return url
 
 

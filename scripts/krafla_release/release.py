@@ -135,6 +135,7 @@ def all_made(line: Line, tools: dict[str, str]) -> bool:
 
 def check_everything(line: Line) -> None:
     """Fail with all that stands in the way; take the tools' versions in as inputs."""
+    zenodo.api_url()  # a wrong address is refused now, not when all is public
     faults = preflight.source_faults(line.version)
     other = line.journal.other_release(line.commit)
     if other:

@@ -161,6 +161,21 @@ def test_answers_of_another_form_to_an_upload_or_about_a_tag_are_an_outage(
         client.commit_of("tags/v1.0.0")
 
 
+@pytest.mark.parametrize("text", ["\x1b[31m", "a\nb", "\ud800", "x" * 1001], ids=ascii)
+def test_names_that_a_terminal_would_obey_are_not_shown(text: str) -> None:
+    asset = {"id": 1, "name": "a", "size": 1, "state": "", "browser_download_url": ""}
+    release = dict.fromkeys(["tag_name", "target_commitish", "body", "html_url", "upload_url"], "a")
+    whole = {**release, "id": 1, "draft": True, "assets": [asset]}
+    assert github.release_of(whole).assets[0].name == "a"
+    for name in ("tag_name", "target_commitish", "html_url", "upload_url"):
+        with pytest.raises(TryLaterError) as error:
+            github.release_of({**whole, name: text})
+        assert str(error.value).isprintable()
+    for name in ("name", "browser_download_url"):
+        with pytest.raises(TryLaterError, match="GitHub described a file"):
+            github.release_of({**whole, "assets": [{**asset, name: text}]})
+
+
 def test_a_digest_of_another_form_is_no_digest() -> None:
     asset: dict[str, Any] = {
         "id": 1,
@@ -249,9 +264,16 @@ def test_the_environment_chooses_server_repository_and_token(
         ("GITHUB_API_URL", "api.github.com"),
         ("GITHUB_API_URL", "file:///etc/passwd"),
         ("GITHUB_API_URL", "http://[::1"),
+        ("GITHUB_API_URL", "http://127.0.0.1:99999"),
+        ("GITHUB_API_URL", "http://127.0.0.1/?query"),
+        ("GITHUB_API_URL", "http://127.0.0.1/#part"),
+        ("GITHUB_API_URL", "http://two words"),
+        ("GITHUB_API_URL", "http://me:secret@127.0.0.1"),
         ("GITHUB_REPOSITORY", "krafla"),
         ("GITHUB_REPOSITORY", "a/b/c"),
         ("GITHUB_REPOSITORY", "a/../b"),
+        ("GITHUB_REPOSITORY", "a/.."),
+        ("GITHUB_REPOSITORY", "a/."),
         ("GITHUB_TOKEN", "to\nken"),
     ],
 )
@@ -262,6 +284,7 @@ def test_an_environment_of_another_form_is_refused_without_the_token(
     with pytest.raises(PreflightError, match=name) as error:
         github.from_environment()
     assert name != "GITHUB_TOKEN" or "ken" not in str(error.value).replace("token", "")
+    assert "secret" not in str(error.value)
 
 
 def test_the_releases_can_be_listed(

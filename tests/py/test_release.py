@@ -195,6 +195,12 @@ def test_all_faults_of_the_checkout_are_named_at_once(line: Rig) -> None:
     assert "GITHUB_TOKEN is not set" in done.output
 
 
+def test_a_wrong_address_of_zenodo_is_refused_before_anything_is_made(line: Rig) -> None:
+    done = line.release(env={"ZENODO_API_URL": "zenodo.org/api"})
+    assert (done.code, line.ran(), line.seen) == (3, [], [])
+    assert "error: ZENODO_API_URL is 'zenodo.org/api', expected" in done.output
+
+
 def test_missing_tools_are_named_with_their_remedy(line: Rig) -> None:
     done = line.release(env={"TEST_MISSING": "arm-gcc wine"})
     assert done.code == 3
