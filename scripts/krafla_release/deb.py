@@ -9,7 +9,6 @@ installation below a directory of its own that is upgraded, run and removed.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import datetime as dt
 import email.utils
@@ -33,7 +32,6 @@ from krafla_release.project import (
     ROOT,
     ReleaseError,
     VerificationError,
-    exit_code,
     facts,
     run,
     source_date_epoch,
@@ -373,17 +371,7 @@ def smoke_programs(archive: Archive, path: Path, place: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the chosen packages, or prove them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    packing.add_arguments(parser)
-    parser.add_argument("--dist", type=Path, default=packing.DIST, help="the release's directory")
-    parser.add_argument("--smoke", action="store_true", help="install, run, upgrade and remove")
-    args = parser.parse_args(argv)
-
-    def work() -> None:
-        for archive in packing.choose(args.archive, every=args.all, system="linux"):
-            (smoke if args.smoke else package)(archive, args.dist)
-
-    return exit_code(work)
+    return packing.linux_command(argv, __doc__, package, smoke)
 
 
 if __name__ == "__main__":

@@ -148,6 +148,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every archive that can be built here")
 
 
+def linux_command(
+    argv: Sequence[str] | None,
+    description: str,
+    make: Callable[[Archive, Path], object],
+    prove: Callable[[Archive, Path], object],
+) -> int:
+    """Make what comes of each chosen Linux archive, or prove it with --smoke."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    add_arguments(parser)
+    parser.add_argument("--dist", type=Path, default=DIST, help="where (default: dist)")
+    parser.add_argument("--smoke", action="store_true", help="install and run what is there")
+    args = parser.parse_args(argv)
+
+    def work() -> None:
+        for archive in choose(args.archive, every=args.all, system="linux"):
+            (prove if args.smoke else make)(archive, args.dist)
+
+    return exit_code(work)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Package the chosen archives, or write their contracts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

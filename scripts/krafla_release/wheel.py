@@ -11,7 +11,6 @@ emulated Python, which krafla_release.sysroot fetches.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import re
@@ -28,7 +27,6 @@ from krafla_release.project import (
     ROOT,
     ReleaseError,
     VerificationError,
-    exit_code,
     run,
     source_date_epoch,
     version,
@@ -158,17 +156,7 @@ def smoke(archive: Archive, directory: Path = packing.DIST) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make or prove the wheels of the chosen archives."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    packing.add_arguments(parser)
-    parser.add_argument("--dist", type=Path, default=packing.DIST, help="where (default: dist)")
-    parser.add_argument("--smoke", action="store_true", help="install and run what is there")
-    args = parser.parse_args(argv)
-
-    def work() -> None:
-        for archive in packing.choose(args.archive, every=args.all, system="linux"):
-            (smoke if args.smoke else package)(archive, args.dist)
-
-    return exit_code(work)
+    return packing.linux_command(argv, __doc__, package, smoke)
 
 
 if __name__ == "__main__":
