@@ -12,9 +12,10 @@ service, 75 try the same command later.  What invoke itself cannot read ends wit
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from invoke.collection import Collection
 from invoke.exceptions import Exit
@@ -41,6 +42,15 @@ def finish(code: int) -> None:
     """End invoke with a tool's exit code."""
     if code:
         raise Exit(code=code)
+
+
+def tool(name: str) -> Any:
+    """Return a module of krafla_release that needs more than who only builds has installed."""
+    try:
+        return importlib.import_module(f"krafla_release.{name}")
+    except ModuleNotFoundError as error:
+        remedy = "scripts/bootstrap.sh --for-release"
+        raise Exit(f"error: {error.name} is missing: {remedy}", code=3) from None
 
 
 def chosen(archive: str, *, every: bool) -> list[str]:
@@ -81,11 +91,9 @@ def smoke(_: Context, archive: str = "", *, all: bool = False) -> None:  # noqa:
 )
 def release(c: Context, version: str = "", *, dry_run: bool = False, resume: bool = False) -> None:
     """Build, prove, publish and document a version as one transaction."""
-    from krafla_release import release as release_module  # not all who build have requests
-
     dry = dry_run or c.config.run.dry  # invoke's own --dry must not publish
     words = ["--version", version] if version else []
-    finish(release_module.main([*words, *["--dry-run"] * dry, *["--resume"] * resume]))
+    finish(tool("release").main([*words, *["--dry-run"] * dry, *["--resume"] * resume]))
 
 
 @verb(
@@ -96,10 +104,8 @@ def release(c: Context, version: str = "", *, dry_run: bool = False, resume: boo
 )
 def zenodo_doi(c: Context, version: str = "", *, dry_run: bool = False) -> None:
     """Add the DOI that Zenodo gave a release to its notes."""
-    from krafla_release import zenodo as zenodo_module  # not all who build have requests
-
     words = ["--version", version] if version else []
-    finish(zenodo_module.main([*words, *["--dry-run"] * (dry_run or c.config.run.dry)]))
+    finish(tool("zenodo").main([*words, *["--dry-run"] * (dry_run or c.config.run.dry)]))
 
 
 @verb(help={"check": "only say what is stale"})

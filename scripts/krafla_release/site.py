@@ -16,9 +16,6 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File
-
 from krafla_release.project import ROOT, ReleaseError, exit_code, facts, run
 
 if TYPE_CHECKING:
@@ -57,6 +54,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that stand outside of docs/."""
+    from mkdocs.structure.files import File  # a release starts without it
+
     for source, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text()))
     return files
@@ -64,6 +63,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Lead links to where their files are on the site."""
+    from mkdocs.exceptions import PluginError
+
     source = next((s for s, name in PAGES.items() if name == page.file.src_uri), None)
     source = source or f"docs/{page.file.src_uri}"
     try:

@@ -36,6 +36,29 @@ def is_sentence(text: str) -> bool:
     return text[0].isupper() and text.endswith(".") and len(text.split()) >= 4
 
 
+def without(module: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run invoke where a Python module is not installed."""
+    code = (
+        f"import sys; sys.modules[{module!r}] = None; "
+        f"from invoke.main import program; program.run(['invoke', *{words!r}])"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("task", ["release", "zenodo-doi"])
+def test_a_missing_python_package_is_named_with_its_remedy(task: str) -> None:
+    done = without("requests", task, "--version", "0.0.1", "--dry-run")
+    assert done.returncode == 3
+    assert done.stderr == "error: requests is missing: scripts/bootstrap.sh --for-release\n"
+
+
+def test_a_release_starts_where_the_site_cannot_be_built() -> None:
+    done = without("mkdocs", "release", "--version", "0.0.1", "--dry-run")
+    assert "0.0.1 is below" in done.stderr  # and so it came to look at the version
+
+
 def test_invoke_lists_the_tasks_with_a_sentence_each() -> None:
     lines = run("invoke", "--list").stdout.split("Available tasks:")[1].strip().splitlines()
     tasks = dict(line.strip().split(None, 1) for line in lines)
