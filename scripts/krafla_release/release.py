@@ -450,14 +450,15 @@ def offer(version: Version, planned: Sequence[bump.Change]) -> None:
     """Show the bump that is missing, and write it if a person at a terminal says yes."""
     print("".join(change.diff() for change in planned), end="")
     print(f"the sources are not those of {version}: the diff above makes them so")
-    how = f"python -m krafla_release.bump --version {version} --write"
     if not sys.stdin.isatty():
-        raise PreflightError(f"nothing is written: PYTHONPATH=scripts {how}, commit, push, again")
+        how = f".venv/bin/python -m krafla_release.bump --version {version} --write"
+        raise PreflightError(f"nobody is there to say yes; to write it: PYTHONPATH=scripts {how}")
     if not agreed("write it? [y/N] "):
         raise PreflightError("nothing is written")
     bump.write(planned)
     print(f"written: {', '.join(str(change.path) for change in planned)}")
-    print(f'next: git commit --all --message "Krafla {version}", push, and the same command again')
+    print(f'next: git commit --all --message "Krafla {version}", and merge it as a pull request;')
+    print("then the workflow auto-release does the rest, or the same command here")
 
 
 def release(args: argparse.Namespace, pause: float) -> int:

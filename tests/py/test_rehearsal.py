@@ -94,7 +94,7 @@ def test_without_a_terminal_the_bump_is_shown_and_not_written(sources: Path) -> 
     done = python(sources, "krafla_release.release", "--version", VERSION)
     assert done.returncode == 3
     assert f"+## {VERSION} — " in done.stdout
-    assert f"krafla_release.bump --version {VERSION} --write, commit, push" in done.stderr
+    assert f".venv/bin/python -m krafla_release.bump --version {VERSION} --write\n" in done.stderr
     assert git(sources, "status", "--porcelain") == ""
 
 
@@ -131,7 +131,7 @@ def test_at_a_terminal_anything_but_yes_writes_nothing(sources: Path, text: str)
 def test_at_a_terminal_yes_writes_the_bump_and_says_what_is_next(sources: Path) -> None:
     code, shown = answer(sources, "y")
     assert code == 0, shown
-    assert f'next: git commit --all --message "Krafla {VERSION}"' in shown
+    assert f'next: git commit --all --message "Krafla {VERSION}", and merge it' in shown
     changed = set(git(sources, "diff", "--name-only").splitlines())
     assert changed == {
         "CHANGELOG.md",
