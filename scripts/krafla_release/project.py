@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FACTS = ROOT / "packaging" / "project.toml"
 VERSION_HEADER = ROOT / "runtime" / "core" / "ml.h"
 INTERRUPTED = 130  # the exit code that shells give to Ctrl-C
+LAST_ZIP_TIME = 4_354_819_199  # the end of 2107: a .zip has no later time
 LAST_WORDS = 15  # lines of a failed command that an error shows
 
 
@@ -89,7 +90,7 @@ def facts() -> dict[str, str]:
 def source_date_epoch() -> int:
     """Return the time that stands for this source: SOURCE_DATE_EPOCH, or the commit's time."""
     given = os.environ.get("SOURCE_DATE_EPOCH") or output("git", "log", "-1", "--format=%ct")
-    if not re.fullmatch(r"\d{1,11}", given):
+    if not re.fullmatch(r"[0-9]{1,10}", given) or int(given) > LAST_ZIP_TIME:
         raise ReleaseError(f"SOURCE_DATE_EPOCH is {given!r}, expected seconds since 1970")
     return int(given)
 

@@ -227,10 +227,19 @@ def test_version_of_the_archive_is_that_of_its_tools_and_programs() -> None:
     assert f'#define ML_VERSION "{mlb.VERSION}"\n' in project.VERSION_HEADER.read_text()
 
 
-def test_archive_time_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
-    with pytest.raises(ReleaseError, match="SOURCE_DATE_EPOCH is 'yesterday', expected seconds"):
+@pytest.mark.parametrize("given", ["yesterday", "-1", "٣", "4354819200", "99999999999"])
+def test_archive_time_that_no_archive_can_have_is_refused(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", given)
+    with pytest.raises(ReleaseError, match=f"SOURCE_DATE_EPOCH is '{given}', expected seconds"):
         project.source_date_epoch()
+
+
+def test_last_time_of_a_zip_can_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(project.LAST_ZIP_TIME))
+    for pack in (packed.tar_gz, packed.zipped):
+        assert pack("k", [Member("a", 0o644, b"")], project.source_date_epoch())
 
 
 def test_machine_without_an_archive_is_told_to_name_one(
