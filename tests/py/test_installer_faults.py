@@ -454,6 +454,15 @@ def test_a_run_that_is_still_at_work_is_not_disturbed(any_user: User, site: Site
         assert any_user.files() == before
 
 
+def test_a_link_that_another_run_makes_at_the_same_time_does_no_harm(
+    any_user: User, site: Site
+) -> None:
+    real = (any_user.tools / "ln").resolve()
+    any_user.fake("ln", f'"{real}" "$@"\n"{real}" "$@" 2>/dev/null\nexit 0\n')
+    any_user.run(site)
+    any_user.has_installed()
+
+
 def test_many_at_a_time_end_with_one_installation(any_user: User, site: Site) -> None:
     words = [*any_user.shell, str(site.script)]
     env = any_user.env(site)
