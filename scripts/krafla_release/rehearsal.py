@@ -17,7 +17,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from krafla_release.project import ROOT, PreflightError, ReleaseError, output
+from krafla_release.project import INTERRUPTED, ROOT, PreflightError, ReleaseError, output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,12 +39,21 @@ def there(*words: str | Path, env: dict[str, str] | None = None) -> int:
     """Show a command, run it in the clone and return its exit code."""
     print("+", shlex.join(map(str, words)), flush=True)
     here = {"PYTHONPATH": str(CLONE / "scripts")} | (env or {})
-    return subprocess.run(words, cwd=CLONE, env=os.environ | here, check=False).returncode
+    with subprocess.Popen(words, cwd=CLONE, env=os.environ | here) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # from a terminal it gets that too, and tidies up before it ends
+            if process.wait() != INTERRUPTED:
+                raise
+            return INTERRUPTED
 
 
 def must(*words: str | Path, env: dict[str, str] | None = None) -> None:
     """Run a command in the clone and fail if it fails."""
-    if there(*words, env=env):
+    code = there(*words, env=env)
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if code:
         raise ReleaseError(f"the rehearsal in {CLONE} failed: {shlex.join(map(str, words))}")
 
 

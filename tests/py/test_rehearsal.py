@@ -9,13 +9,14 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from release_rig import VERSION, commit_all, git, make_checkout, python
+from release_rig import ROOT, VERSION, commit_all, git, make_checkout, python
 
 # The rehearsed release itself needs all compilers: here only its command is looked at.
 REHEARSE = """
@@ -29,6 +30,25 @@ def there(*words, env=None):
     return 4
 rehearsal.there = there
 sys.exit(release.main(sys.argv[1:]))
+"""
+
+
+# Waits as a release does, and takes its time to tidy up.
+SLOW_CHILD = """
+import pathlib, sys, time
+try:
+    print("begun", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(1)
+    pathlib.Path("tidied").touch()
+    sys.exit(130)
+"""
+PARENT = """
+import pathlib, sys
+from krafla_release import rehearsal
+rehearsal.CLONE = pathlib.Path(sys.argv[1])
+sys.exit(rehearsal.there(sys.executable, "-c", sys.argv[2]))
 """
 
 
@@ -88,6 +108,20 @@ def test_two_rehearsals_at_once_are_refused(sources: Path) -> None:
     assert done.returncode == 3
     assert "another rehearsal works there" in done.stderr
     assert git(clone, "rev-parse", "HEAD") == before
+
+
+def test_ctrl_c_lets_the_rehearsed_release_tidy_up(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", PARENT, str(tmp_path), SLOW_CHILD]
+    env = os.environ | {"PYTHONPATH": str(ROOT / "scripts")}
+    with subprocess.Popen(
+        words, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout
+        while process.stdout.readline() != "begun\n":
+            pass
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait(timeout=30) == 130
+    assert (tmp_path / "tidied").exists()
 
 
 def test_without_a_terminal_the_bump_is_shown_and_not_written(sources: Path) -> None:
