@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7": "armhf"}  # as Debian spells them
 PROGRAMS = PurePosixPath("usr/lib/krafla")
 TOOLS = PurePosixPath("usr/share/krafla")
+LICENCES = ("LICENSE", "THIRD-PARTY.md", "licenses")  # what `copyright` says instead
 DOCUMENTS = PurePosixPath("usr/share/doc/krafla")
 MANUAL = PurePosixPath("usr/share/man/man1")
 OVERRIDES = PurePosixPath("usr/share/lintian/overrides/krafla")
@@ -81,13 +82,13 @@ def maintainer() -> str:
 
 
 def place_of(member: Member) -> PurePosixPath | None:
-    """Return where a member of the archive goes, if it does: the licence is in `copyright`."""
+    """Return where a member of the archive goes, if it does."""
     path = PurePosixPath(member.path)
     if path.parts[0] == "tools":
         return TOOLS / path
     if path.parts[0] == "bin" or member.mode == PROGRAM:
         return PROGRAMS / path
-    return None if member.path == "LICENSE" else DOCUMENTS / path
+    return None if path.parts[0] in LICENCES else DOCUMENTS / path
 
 
 def zipped(name: PurePosixPath, text: str) -> Member:
