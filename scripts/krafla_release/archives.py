@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from krafla_release.project import ROOT, ReleaseError, facts, read_toml, version
+from krafla_release.project import ROOT, ReleaseError, UsageError, facts, read_toml, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -87,7 +87,7 @@ def find(name: str) -> Archive:
         if archive.name == name:
             return archive
     known = ", ".join(archive.name for archive in load())
-    raise ReleaseError(f"packaging/archives.toml has no archive '{name}'; it has: {known}")
+    raise UsageError(f"packaging/archives.toml has no archive '{name}'; it has: {known}")
 
 
 def programs() -> list[str]:

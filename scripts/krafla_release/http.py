@@ -38,6 +38,7 @@ OUTAGES = frozenset({408, 500, 502, 503, 504})
 LATER = OUTAGES | {429}  # answers that another time may change
 LONGEST_WAIT = 300.0  # seconds; a service that asks for more is asked again by the next run
 CHUNK = 1 << 16
+ANSWER_LIMIT = 16 << 20  # bytes of an answer that is no file
 ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~/-]*)?")  # paths are added to it
 SAID = 300  # characters of an answer that a message shows
 
@@ -76,10 +77,13 @@ class Session(requests.Session):
     ) -> requests.Response:
         """Send a request; what cannot be sent or breaks is worth another try later."""
         options.setdefault("timeout", TIMEOUT)
+        in_parts, options["stream"] = options.get("stream", False), True
         reads = method in ("GET", "HEAD")
         for wait in self.waits():
             try:
                 answer = super().request(method, url, *args, **options)
+                if not (in_parts and answer.ok):
+                    load(answer)
             except requests.RequestException as error:
                 if reads and wait is not None:
                     time.sleep(wait)
@@ -141,8 +145,14 @@ def bounded(answer: requests.Response, limit: int) -> bytes:
     for chunk in answer.iter_content(CHUNK):
         body += chunk
         if len(body) > limit:
+            answer.close()
             raise VerificationError(f"{shown(answer.url)}: longer than {limit} bytes")
     return bytes(body)
+
+
+def load(answer: requests.Response) -> None:
+    """Read an answer's body into it, as requests does when it does not stream, up to a limit."""
+    answer._content = bounded(answer, ANSWER_LIMIT)  # noqa: SLF001
 
 
 def is_limit(answer: requests.Response) -> bool:

@@ -33,6 +33,12 @@ class ReleaseError(Exception):
     code = 1  # of the process
 
 
+class UsageError(ReleaseError):
+    """The command line asks for what does not exist."""
+
+    code = 2
+
+
 class PreflightError(ReleaseError):
     """The sources or the machine are not ready for a release."""
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 API_URL = "https://zenodo.org/api"
 PAGE = 25  # records in an answer, the most that Zenodo gives those who do not log in
 PAGES = 40  # a thousand versions
-ANSWER_LIMIT = 16 << 20  # bytes
 MINUTE = 60.0
 PAUSES = (1 * MINUTE, 2 * MINUTE, 4 * MINUTE, 8 * MINUTE, 15 * MINUTE)  # the last one again
 LONGEST = 120 * MINUTE  # a release that is not archived by then is looked at by a person
@@ -76,7 +75,7 @@ def records(session: http.Session) -> Iterator[Record]:
     seen = 0
     for page in range(1, PAGES + 1):
         url = f"{api_url()}/records?{urlencode({**query, 'page': str(page)})}"
-        total, found = hits_of(session.fetch(url, ANSWER_LIMIT))
+        total, found = hits_of(session.fetch(url, http.ANSWER_LIMIT))
         for hit in found:
             record = record_of(hit)
             if record:

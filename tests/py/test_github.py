@@ -195,6 +195,14 @@ def test_a_file_longer_than_it_should_be_is_not_read_to_its_end(client: Client) 
         client.download(asset, limit=10)
 
 
+def test_an_answer_that_is_no_file_is_not_read_without_end(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "ANSWER_LIMIT", 100)
+    with pytest.raises(VerificationError, match="longer than 100 bytes"):
+        draft(client)
+
+
 def test_a_file_that_arrives_cut_is_fetched_again(client: Client, server: GitHub) -> None:
     asset = client.upload(draft(client), "a.zip", b"data")
     server.faults.append(Fault("GET", f"{STORAGE}/.*", "cut", times=2))
