@@ -138,8 +138,15 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write a file that is either whole or not there, whatever interrupts."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
-    part.write_bytes(data)
-    part.replace(path)
+    try:
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def unpack(archive: Path, place: Path) -> None:

@@ -103,4 +103,6 @@ def rehearse_in_clone(version: Version, directory: Path) -> int:
     dates = {"GIT_AUTHOR_DATE": time, "GIT_COMMITTER_DATE": time}
     must("git", *COMMIT, f"rehearsal of {version}", env=dates)
     words = ("--version", str(version), "--dry-run", "--dist", directory.resolve())
-    return there(*python, "krafla_release.release", *words)
+    code = there(*python, "krafla_release.release", *words)
+    print(f"a rehearsal: {version} will be of the commit that brings the bump above to main")
+    return code

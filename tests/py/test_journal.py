@@ -261,3 +261,11 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     project.write_atomically(path, b"two")
     assert path.read_bytes() == b"two"
     assert [entry.name for entry in path.parent.iterdir()] == ["file"]
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.mkdir()  # no file can replace it
+    with pytest.raises(OSError, match="directory"):
+        project.write_atomically(path, b"new")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

@@ -74,6 +74,7 @@ def test_a_rehearsal_commits_the_bump_in_a_clone_and_releases_there(sources: Pat
     assert "what is not committed is not part of it" in shown
     dist = sources / "dist" / f"v{VERSION}"
     assert f"REHEARSED --version {VERSION} --dry-run --dist {dist}" in shown
+    assert shown.endswith("will be of the commit that brings the bump above to main\n")
     clone = sources / "build" / "rehearsal"
     assert git(clone, "status", "--porcelain") == ""
     assert git(clone, "branch", "--show-current") == "main"
