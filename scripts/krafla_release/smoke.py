@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 TOKENS = "1,5,9,2,7,3"
 TEXT = "Grüße, 漢字 and a 😀"
 PROMPT = "Japanese: 日本語、東京、大阪、京都、"  # which a real model goes on with in kind
+POSITIONS = len(PROMPT.encode()) + 32  # a tokenizer that knows no word of it gives a token per byte
 SECONDS = 600  # after which a program hangs
 LANES = 2  # emulated CPUs at a time
 CONTEXT = ("--ctx", "128")  # enough for a question and its answer
@@ -359,7 +360,7 @@ def smoke_twins(release: Release, isa: isas.Isa) -> None:
     model, tokenizer = release.model, release.tokenizer
     if quickstart.CHECKPOINT.is_dir():
         model, tokenizer = quickstart.convert(release.home / "tools")
-    words: list[str | Path] = [model, "-z", tokenizer, "-i", PROMPT, "-n", "40"]
+    words: list[str | Path] = [model, "-z", tokenizer, "-i", PROMPT, "-n", str(POSITIONS)]
     here = release.call("ml_run", *words, env={"KRAFLA_ISA": isa.name}).stdout
     twin = build.program_file(isa, "ml_run")
     build.make(isa, str(twin.relative_to(ROOT)))
